@@ -1,0 +1,40 @@
+# The first target run creates .venv and installs what is needed.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: demo test check bench build format schema clean
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $@
+
+demo: $(INSTALLED)  ## the topology of a DGX H100, a configuration made for it and verified against it
+	@$(BIN)/python -m tests.demo $(BIN)/numalign
+
+test: $(INSTALLED)  ## every test
+	$(BIN)/python -m pytest -n auto
+
+check: $(INSTALLED)  ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED)  ## inspect beside lstopo and bare Python
+	$(BIN)/python -m benchmarks.inspect
+
+build: $(INSTALLED)  ## wheel and sdist in dist/
+	$(BIN)/python -m build --quiet --outdir dist
+
+schema: $(INSTALLED)  ## docs/schema from the model
+	$(BIN)/python -m numalign.schema docs/schema
+
+clean:
+	rm -rf .venv dist

@@ -1,0 +1,140 @@
+"""GPUs: NVIDIA functions on PCI, joined by bus id with what the driver's /proc files and NVML know of them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from numalign.bdf import normalise
+from numalign.links import nearest
+from numalign.machine import Gpu, MigDevice, Nic, NumaNode
+from numalign.probe.host import Host, whole_number
+from numalign.probe.nvml import NvmlAnswer, NvmlGpu
+from numalign.probe.pci import Function, iommu_group, pcie_link
+
+__all__ = ["driver_version", "nvlink_counts", "nvml_numa_node", "read_gpus"]
+
+_PROC = "proc/driver/nvidia"
+
+
+def driver_version(host: Host) -> str | None:
+    """The version of the loaded NVIDIA kernel module, None where it is not loaded."""
+    text = host.text(f"{_PROC}/version") or ""
+    for line in text.splitlines():
+        if line.startswith("NVRM version:"):
+            for word in line.split():
+                if word[0].isdecimal() and "." in word and all(part.isdecimal() for part in word.split(".")):
+                    return word
+    return None
+
+
+def read_gpus(
+    host: Host,
+    functions: tuple[Function, ...],
+    nvml: NvmlAnswer,
+    names: dict[str, str],
+    numa_nodes: tuple[NumaNode, ...],
+    nics: tuple[Nic, ...],
+) -> tuple[Gpu, ...]:
+    """The GPUs among `functions`, in NVML's order where it gives one, else by address."""
+    by_bdf = {gpu.bdf: gpu for gpu in nvml.gpus if gpu.bdf}
+    ordered = sorted(
+        enumerate(functions),
+        key=lambda pair: (by_bdf[pair[1].bdf].index if pair[1].bdf in by_bdf else 1 << 16, pair[0]),
+    )
+    places = [(nic.bdf, (nic.path, nic.numa_node)) for nic in nics if nic.physical_function is None]
+    proc = {normalise(name): name for name in host.names(f"{_PROC}/gpus")}
+    found = []
+    for index, (_, function) in enumerate(ordered):
+        answer = by_bdf.get(function.bdf)
+        folder = f"{_PROC}/gpus/{proc[function.bdf]}" if function.bdf in proc else None
+        info = _information(host.text(f"{folder}/information") or "") if folder else {}
+        uuid, minor, model = _identity(answer, info)
+        found.append(
+            Gpu(
+                index=index,
+                bdf=function.bdf,
+                numa_node=function.numa_node,
+                numa_node_from=function.numa_node_from,
+                nvml_numa_node=nvml_numa_node(answer, numa_nodes) if answer else None,
+                memory_numa_node=_memory_numa_node(host, folder, answer),
+                vendor_id=function.vendor_id or "",
+                device_id=function.device_id or "",
+                model=model or names.get(function.bdf),
+                uuid=uuid,
+                minor=minor,
+                driver=function.driver,
+                memory_bytes=answer.memory_bytes if answer else None,
+                pcie=pcie_link(host, function.folder),
+                iommu_group=iommu_group(host, function.folder),
+                mig_enabled=answer.mig_mode if answer else None,
+                mig_devices=tuple(_mig_device(device) for device in answer.mig_devices) if answer else (),
+                nearest_nics=nearest((function.path, function.numa_node), places),
+                path=function.path,
+            )
+        )
+    return tuple(found)
+
+
+def nvml_numa_node(answer: NvmlGpu, numa_nodes: tuple[NumaNode, ...]) -> int | None:
+    """The NUMA node where NVML places the GPU: its memory affinity, else the node whose CPUs are its CPU affinity."""
+    if answer.memory_affinity is not None and answer.memory_affinity.isdecimal():
+        return int(answer.memory_affinity)
+    if answer.cpu_affinity:
+        for node in numa_nodes:
+            if node.cpus and str(node.cpus) == answer.cpu_affinity:
+                return node.id
+    return None
+
+
+def nvlink_counts(nvml: NvmlAnswer) -> dict[frozenset[str], int] | None:
+    """How many NVLinks join each pair of GPUs, over switches too; None where NVML was not heard.
+
+    Two GPUs that are both linked to NVSwitches reach each other over the smaller of the two numbers of links, as
+    `nvidia-smi topo -m` counts them.
+    """
+    if nvml.status != "ok":
+        return None
+    counts: dict[frozenset[str], int] = {}
+    gpus = [gpu for gpu in nvml.gpus if gpu.bdf]
+    switched = {gpu.bdf: sum(link.kind == "switch" for link in gpu.links) for gpu in gpus}
+    for gpu in gpus:
+        for other in gpus:
+            if gpu.index < other.index and gpu.bdf and other.bdf:
+                direct = sum(link.kind == "gpu" and link.peer == other.bdf for link in gpu.links)
+                counts[frozenset((gpu.bdf, other.bdf))] = direct or min(switched[gpu.bdf], switched[other.bdf])
+    return counts
+
+
+def _identity(answer: NvmlGpu | None, info: dict[str, str]) -> tuple[str | None, int | None, str | None]:
+    """UUID, minor and model: NVML's word, else the driver's."""
+    uuid, minor, model = (answer.uuid, answer.minor, answer.name) if answer else (None, None, None)
+    if uuid is None and info.get("GPU UUID", "").startswith("GPU-") and "?" not in info["GPU UUID"]:
+        uuid = info["GPU UUID"]
+    if minor is None and info.get("Device Minor", "").isdecimal() and len(info["Device Minor"]) < 6:
+        minor = int(info["Device Minor"])
+    return uuid, minor, model or info.get("Model") or None
+
+
+def _information(text: str) -> dict[str, str]:
+    """The lines `Key: value` of /proc/driver/nvidia/gpus/*/information."""
+    return {
+        key.strip(): value.strip() for key, mark, value in (line.partition(":") for line in text.splitlines()) if mark
+    }
+
+
+def _memory_numa_node(host: Host, folder: str | None, answer: NvmlGpu | None) -> int | None:
+    """The NUMA node that the GPU's memory forms: NVML's word, else the driver's numa_status."""
+    if answer and answer.numa_node is not None:
+        return answer.numa_node
+    text = host.text(f"{folder}/numa_status") if folder else None
+    if not text:
+        return None
+    node = _information(text).get("Node", "")
+    try:
+        return whole_number(node) if whole_number(node) >= 0 else None
+    except ValueError:
+        return None
+
+
+def _mig_device(device: msgspec.Struct) -> MigDevice:
+    return msgspec.convert(device, MigDevice, from_attributes=True)

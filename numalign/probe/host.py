@@ -1,0 +1,235 @@
+"""Reading a host: file access below a root directory, never out of it; what cannot be read is noted, never raised.
+
+Paths are the host's own, without the leading slash: `sys/devices/system/cpu/online`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+from numalign.cpuset import CpuSet
+
+__all__ = ["MAX_FILE", "MAX_LINKS", "Entry", "Host", "Problem"]
+
+MAX_FILE = 1 << 20
+"""Bytes read of one file at most."""
+MAX_LINKS = 40
+"""Symbolic links followed in one path at most, as the kernel has it."""
+_MAX_PROBLEMS = 200
+_MAX_DEPTH = 200
+
+Entry = Literal["file", "directory", "link"]
+T = TypeVar("T")
+
+
+class Problem:
+    """A file that should have told something and did not: `kind` is missing, unreadable, malformed or too-large."""
+
+    __slots__ = ("kind", "path", "reason")
+
+    def __init__(self, kind: str, path: str, reason: str) -> None:
+        self.kind = kind
+        self.path = path
+        self.reason = reason
+
+
+class Host:
+    """The files below a root directory.
+
+    Links are followed as the host itself would follow them: absolute ones start at the root, and `..` stops there.
+    The readers return None where there is nothing to read, and note in `problems` what is wrong with a file.
+    """
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = os.path.realpath(root).rstrip("/")
+        self.problems: dict[str, Problem] = {}
+        self._real: dict[str, str | None] = {"": ""}
+
+    @property
+    def live(self) -> bool:
+        """Whether this is the running host itself, so that its drivers and databases can be asked."""
+        return not self.root
+
+    # -- the three accesses that a recording or an archive replaces
+
+    def read(self, path: str, limit: int = MAX_FILE) -> bytes | None:
+        """The file's bytes, `limit` at most; None where there is no such file. Raises OSError where it is unreadable."""
+        directory, _, name = path.rpartition("/")
+        base = self.real(directory)
+        if base is None:
+            return None
+        try:
+            fd = self._open(f"{self.root}/{base}/{name}")
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                return None
+            if error.errno != errno.ELOOP:
+                raise
+            followed = self.real(path)
+            if followed is None:
+                return None
+            fd = self._open(f"{self.root}/{followed}")
+        try:
+            return _drain(fd, limit)
+        finally:
+            os.close(fd)
+
+    def entries(self, path: str) -> list[str]:
+        """The names in a directory, sorted; none where it does not exist. Raises OSError where it is unreadable."""
+        base = self.real(path)
+        if base is None:
+            return []
+        try:
+            return sorted(os.listdir(f"{self.root}/{base}"))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def link(self, path: str) -> str | None:
+        """The target of the link at a real path, as it is written; None where something else is there.
+
+        Raises FileNotFoundError where nothing is there, OSError where it is unreadable.
+        """
+        try:
+            return os.readlink(f"{self.root}/{path}")
+        except NotADirectoryError as error:
+            raise FileNotFoundError from error
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return None
+            raise
+
+    # -- built on them
+
+    def target(self, path: str) -> str | None:
+        """The last name of a link's target (`driver` gives `nvidia`); None where there is no such link."""
+        directory, _, name = path.rpartition("/")
+        base = self.real(directory)
+        if base is None:
+            return None
+        try:
+            link = self.link(f"{base}/{name}")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.note("unreadable", path, os.strerror(error.errno or 0))
+            return None
+        return link.rstrip("/").rpartition("/")[2] if link else None
+
+    def real(self, path: str) -> str | None:
+        """The path with every link followed inside the root; None where it leads nowhere."""
+        try:
+            return self._real[path]
+        except KeyError:
+            pass
+        found = self._follow(path, 0)
+        self._real[path] = found
+        return found
+
+    def _follow(self, path: str, depth: int) -> str | None:
+        if path in self._real:
+            return self._real[path]
+        if depth > MAX_LINKS or path.count("/") > _MAX_DEPTH:
+            return None
+        parent, _, name = path.rpartition("/")
+        base = self._follow(parent, depth) if parent else ""
+        if base is None or name in ("", "."):
+            return base
+        if name == "..":
+            return base.rpartition("/")[0]
+        here = f"{base}/{name}" if base else name
+        try:
+            target = self.link(here)
+        except FileNotFoundError:
+            self._real[path] = None
+            return None
+        except OSError as error:
+            self.note("unreadable", here, os.strerror(error.errno or 0))
+            return None
+        if target is None:
+            found = here
+        elif target.startswith("/"):
+            found = self._follow(target.strip("/"), depth + 1)
+        else:
+            found = self._follow(f"{base}/{target}" if base else target, depth + 1)
+        self._real[path] = found
+        return found
+
+    def note(self, kind: str, path: str, reason: str) -> None:
+        """Notes a problem with a file, once a file and only so many."""
+        if path not in self.problems and len(self.problems) < _MAX_PROBLEMS:
+            self.problems[path] = Problem(kind, path, reason)
+
+    def text(self, path: str, limit: int = MAX_FILE) -> str | None:
+        """The file's text without blanks, newlines and NUL bytes around it; None where missing or unreadable."""
+        try:
+            data = self.read(path, limit)
+        except OSError as error:
+            self.note("unreadable", path, os.strerror(error.errno or 0))
+            return None
+        return None if data is None else data.decode("utf-8", "replace").strip("\0 \t\r\n")
+
+    def names(self, path: str) -> list[str]:
+        """The names in a directory, sorted; none where it is missing or unreadable."""
+        try:
+            return self.entries(path)
+        except OSError as error:
+            self.note("unreadable", path, os.strerror(error.errno or 0))
+            return []
+
+    def number(self, path: str) -> int | None:
+        """The file's decimal or 0x-prefixed whole number."""
+        return self.value(path, whole_number)
+
+    def cpulist(self, path: str) -> CpuSet | None:
+        """The file's CPU list; an empty file is the empty set."""
+        return self.value(path, CpuSet.parse, empty=True)
+
+    def mask(self, path: str) -> CpuSet | None:
+        """The file's CPU mask."""
+        return self.value(path, CpuSet.parse_mask)
+
+    def value(self, path: str, parse: Callable[[str], T], *, empty: bool = False) -> T | None:
+        """What `parse` makes of the file; None, and a problem noted, where it raises ValueError or the file is empty."""
+        text = self.text(path)
+        if text is None:
+            return None
+        if not text and not empty:
+            self.note("malformed", path, "it is empty")
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            self.note("malformed", path, str(error))
+            return None
+
+    @staticmethod
+    def _open(path: str) -> int:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def whole_number(text: str) -> int:
+    """A decimal or 0x-prefixed whole number of at most 20 digits; raises ValueError."""
+    if len(text) > 20:
+        raise ValueError("the number is too long")
+    try:
+        return int(text, 16 if text[:2] in ("0x", "0X") else 10)
+    except ValueError:
+        raise ValueError(f"{text!r} is no whole number") from None
+
+
+def _drain(fd: int, limit: int) -> bytes:
+    """Everything the descriptor gives, `limit` bytes at most; a directory or a device gives OSError."""
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "")
+    data = os.read(fd, limit)
+    while len(data) < limit:
+        more = os.read(fd, limit - len(data))
+        if not more:
+            break
+        data += more
+    return data

@@ -1,0 +1,78 @@
+"""Memory and NUMA nodes: CPUs, memory, distances and huge pages of each.
+
+Source of the files: the kernel's Documentation/ABI/stable/sysfs-devices-node and admin-guide/mm/hugetlbpage.rst.
+"""
+
+from __future__ import annotations
+
+from numalign.cpuset import MAX_CPUS, CpuSet
+from numalign.machine import Hugepages, NumaNode
+from numalign.probe.host import Host, whole_number
+
+__all__ = ["NODE", "memory_total", "read_numa_nodes"]
+
+NODE = "sys/devices/system/node"
+
+
+def memory_total(host: Host) -> int | None:
+    """The machine's memory in bytes, as /proc/meminfo has it."""
+    return host.value("proc/meminfo", _mem_total)
+
+
+def read_numa_nodes(host: Host, online: CpuSet) -> tuple[NumaNode, ...]:
+    """The NUMA nodes by id; none where the kernel has no NUMA directory."""
+    numbers = (name[4:] for name in host.names(NODE) if name.startswith("node") and name[4:].isdecimal())
+    ids = sorted(int(number) for number in numbers if len(number) < 6 and int(number) < MAX_CPUS)
+    return tuple(_numa_node(host, id, ids, online) for id in ids)
+
+
+def _numa_node(host: Host, id: int, ids: list[int], online: CpuSet) -> NumaNode:
+    folder = f"{NODE}/node{id}"
+    cpus = host.cpulist(f"{folder}/cpulist")
+    if cpus is None:
+        cpus = host.mask(f"{folder}/cpumap")
+    if cpus is None:
+        linked = (name[3:] for name in host.names(folder) if name.startswith("cpu") and name[3:].isdecimal())
+        cpus = CpuSet(int(number) for number in linked if len(number) < 6 and int(number) < MAX_CPUS)
+    return NumaNode(
+        id=id,
+        cpus=cpus & online,
+        memory_bytes=host.value(f"{folder}/meminfo", _mem_total),
+        hugepages=_hugepages(host, f"{folder}/hugepages"),
+        distances=host.value(f"{folder}/distance", lambda text: _distances(text, ids)) or {},
+    )
+
+
+def _hugepages(host: Host, folder: str) -> tuple[Hugepages, ...]:
+    sizes = []
+    for name in host.names(folder):
+        number = name.removeprefix("hugepages-").removesuffix("kB")
+        if number.isdecimal() and len(number) < 12 and name == f"hugepages-{number}kB":
+            sizes.append(int(number))
+    return tuple(
+        Hugepages(
+            size=size * 1024,
+            total=host.number(f"{folder}/hugepages-{size}kB/nr_hugepages"),
+            free=host.number(f"{folder}/hugepages-{size}kB/free_hugepages"),
+        )
+        for size in sorted(sizes)
+    )
+
+
+def _mem_total(text: str) -> int:
+    """The bytes of the line `MemTotal: N kB`; the files of a NUMA node have its name before it."""
+    start = text.find("MemTotal:")
+    words = text[start : start + 80].split(None, 3) if start >= 0 else []
+    if len(words) < 3 or words[2] != "kB":
+        raise ValueError("it has no line MemTotal in kB")
+    return whole_number(words[1]) * 1024
+
+
+def _distances(text: str, ids: list[int]) -> dict[int, int]:
+    """A row of the distance table: one number for each online NUMA node, ascending (kernel: node_read_distance)."""
+    row = [whole_number(word) for word in text.split()]
+    if len(row) == len(ids):
+        return dict(zip(ids, row, strict=True))
+    if ids and len(row) == ids[-1] + 1:  # NUMA nodes that went offline since keep their column
+        return {id: row[id] for id in ids}
+    raise ValueError(f"it has {len(row)} distances for {len(ids)} NUMA nodes")
