@@ -35,6 +35,7 @@ __all__ = [
     "Warning",
     "decode",
     "encode",
+    "from_plain",
     "plain",
     "schema",
 ]
@@ -301,6 +302,11 @@ def plain(document: msgspec.Struct) -> Any:
 def decode(text: bytes | str) -> Machine:
     """Reads a Machine document (JSON); raises msgspec.ValidationError or msgspec.DecodeError, which say where."""
     return msgspec.json.decode(text, type=Machine, dec_hook=_decode_hook)
+
+
+def from_plain(value: object) -> Machine:
+    """A Machine from dicts, lists, strings and numbers; raises msgspec.ValidationError, which says where."""
+    return msgspec.convert(value, type=Machine, dec_hook=_decode_hook, str_keys=True)
 
 
 def schema() -> dict[str, Any]:

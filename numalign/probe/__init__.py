@@ -45,7 +45,8 @@ def probe(host: Host, nvml_mode: NvmlMode = "auto") -> Machine:
     nics = nic.read_nics(host, nic_functions, device_names)
     gpus = gpu.read_gpus(host, gpu_functions, answer, device_names, numa_nodes, nics)
     known = kernel.read_kernel(host)
-    places: dict[str, links.Place] = {device.bdf: (device.path, device.numa_node) for device in (*gpus, *nics)}
+    places: dict[str, links.Place] = {device.bdf: (device.path, device.numa_node) for device in gpus}
+    places.update({device.bdf: (device.path, device.numa_node) for device in nics})
     machine = Machine(
         name=known.name,
         arch=known.arch,
@@ -95,6 +96,7 @@ def _nvml(host: Host, mode: NvmlMode, *, wanted: bool) -> nvml.NvmlAnswer:
         answer = recorded
     elif mode == "require" or (host.live and wanted):
         answer = nvml.query()
+        host.remember(NVML_RECORD, msgspec.json.encode(answer))
     else:
         return nvml.NOT_ASKED
     if mode == "require" and answer.status != "ok":
@@ -115,7 +117,9 @@ def _device_names(host: Host, functions: tuple[pci.Function, ...]) -> dict[str, 
     if unknown and host.live:
         from numalign.probe import udev
 
-        found.update(udev.lookup(unknown))
+        looked_up = udev.lookup(unknown)
+        host.remember(NAMES_RECORD, names.encode(looked_up))
+        found.update(looked_up)
     elif unknown:
         found.update(host.value(NAMES_RECORD, names.decode) or {})
     return {bdf: found[pair] for bdf, pair in ids.items() if pair in found}

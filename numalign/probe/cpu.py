@@ -72,9 +72,8 @@ def read_topology(host: Host, online: CpuSet) -> CpuTopology:
         members, _ = siblings.of(cpu)
         if members.first() != cpu:
             continue
-        core_ids = {
-            c: core_id for c in members if (core_id := host.number(f"{CPU}/cpu{c}/topology/core_id")) is not None
-        }
+        told = ((member, host.number(f"{CPU}/cpu{member}/topology/core_id")) for member in members)
+        core_ids = {member: core_id for member, core_id in told if core_id is not None}
         same = len(core_ids) == len(members) and len(set(core_ids.values())) == 1
         cores.append(
             Core(

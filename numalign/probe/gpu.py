@@ -7,7 +7,7 @@ import msgspec
 from numalign.bdf import normalise
 from numalign.links import nearest
 from numalign.machine import Gpu, MigDevice, Nic, NumaNode
-from numalign.probe.host import Host, whole_number
+from numalign.probe.host import Host
 from numalign.probe.nvml import NvmlAnswer, NvmlGpu
 from numalign.probe.pci import Function, iommu_group, pcie_link
 
@@ -37,14 +37,12 @@ def read_gpus(
 ) -> tuple[Gpu, ...]:
     """The GPUs among `functions`, in NVML's order where it gives one, else by address."""
     by_bdf = {gpu.bdf: gpu for gpu in nvml.gpus if gpu.bdf}
-    ordered = sorted(
-        enumerate(functions),
-        key=lambda pair: (by_bdf[pair[1].bdf].index if pair[1].bdf in by_bdf else 1 << 16, pair[0]),
-    )
+    indices = {bdf: gpu.index for bdf, gpu in by_bdf.items()}
+    ordered = sorted(functions, key=lambda function: indices.get(function.bdf, len(functions) + len(indices)))
     places = [(nic.bdf, (nic.path, nic.numa_node)) for nic in nics if nic.physical_function is None]
     proc = {normalise(name): name for name in host.names(f"{_PROC}/gpus")}
     found = []
-    for index, (_, function) in enumerate(ordered):
+    for index, function in enumerate(ordered):
         answer = by_bdf.get(function.bdf)
         folder = f"{_PROC}/gpus/{proc[function.bdf]}" if function.bdf in proc else None
         info = _information(host.text(f"{folder}/information") or "") if folder else {}
@@ -117,9 +115,8 @@ def _identity(answer: NvmlGpu | None, info: dict[str, str]) -> tuple[str | None,
 
 def _information(text: str) -> dict[str, str]:
     """The lines `Key: value` of /proc/driver/nvidia/gpus/*/information."""
-    return {
-        key.strip(): value.strip() for key, mark, value in (line.partition(":") for line in text.splitlines()) if mark
-    }
+    lines = (line.partition(":") for line in text.splitlines())
+    return {key.strip(): value.strip() for key, colon, value in lines if colon}
 
 
 def _memory_numa_node(host: Host, folder: str | None, answer: NvmlGpu | None) -> int | None:
@@ -130,10 +127,7 @@ def _memory_numa_node(host: Host, folder: str | None, answer: NvmlGpu | None) ->
     if not text:
         return None
     node = _information(text).get("Node", "")
-    try:
-        return whole_number(node) if whole_number(node) >= 0 else None
-    except ValueError:
-        return None
+    return int(node) if node.isdecimal() and len(node) < 6 else None
 
 
 def _mig_device(device: msgspec.Struct) -> MigDevice:

@@ -57,7 +57,7 @@ class Host:
     # -- the three accesses that a recording or an archive replaces
 
     def read(self, path: str, limit: int = MAX_FILE) -> bytes | None:
-        """The file's bytes, `limit` at most; None where there is no such file. Raises OSError where it is unreadable."""
+        """The file's bytes, `limit` at most; None where there is no such file. Raises OSError: unreadable."""
         directory, _, name = path.rpartition("/")
         base = self.real(directory)
         if base is None:
@@ -158,6 +158,9 @@ class Host:
         self._real[path] = found
         return found
 
+    def remember(self, path: str, data: bytes) -> None:
+        """Keeps an answer that came from no file of the host, where a recording wants it; else forgets it."""
+
     def note(self, kind: str, path: str, reason: str) -> None:
         """Notes a problem with a file, once a file and only so many."""
         if path not in self.problems and len(self.problems) < _MAX_PROBLEMS:
@@ -193,7 +196,7 @@ class Host:
         return self.value(path, CpuSet.parse_mask)
 
     def value(self, path: str, parse: Callable[[str], T], *, empty: bool = False) -> T | None:
-        """What `parse` makes of the file; None, and a problem noted, where it raises ValueError or the file is empty."""
+        """What `parse` makes of the file; None, and a problem noted, where it raises ValueError or it is empty."""
         text = self.text(path)
         if text is None:
             return None

@@ -79,7 +79,9 @@ def _arch(host: Host) -> str | None:
     if told:
         return told
     if host.live:
-        return os.uname().machine
+        machine = os.uname().machine
+        host.remember("proc/sys/kernel/arch", machine.encode())
+        return machine
     words = " ".join(host.text(path) or "" for path in ("proc/sys/kernel/osrelease", "proc/driver/nvidia/version"))
     return next((arch for mark, arch in _ARCHITECTURES.items() if mark in words), None)
 

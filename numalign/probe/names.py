@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["KNOWN", "decode", "is_connectx"]
+__all__ = ["KNOWN", "decode", "encode", "is_connectx"]
 
 KNOWN: dict[tuple[str, str], str] = {
     # NVIDIA GPUs
@@ -102,6 +102,11 @@ KNOWN: dict[tuple[str, str], str] = {
 def is_connectx(vendor_id: str | None) -> bool:
     """Whether the NIC is a ConnectX or BlueField: those are expected to have an RDMA device."""
     return vendor_id == "15b3"
+
+
+def encode(names: dict[tuple[str, str], str]) -> bytes:
+    """The names as a snapshot records them."""
+    return msgspec.json.encode({f"{vendor}:{device}": name for (vendor, device), name in names.items()}, order="sorted")
 
 
 def decode(text: str) -> dict[tuple[str, str], str]:

@@ -17,8 +17,6 @@ from numalign.probe.host import Host, whole_number
 __all__ = [
     "DEVICES",
     "Function",
-    "driver_of",
-    "folder_of",
     "iommu_group",
     "is_gpu",
     "is_nic",

@@ -53,8 +53,8 @@ def _numa_directory(seen: Seen) -> Iterator[Warning]:
         sockets = ", ".join(str(socket.id) for socket in machine.sockets) or "none known"
         yield Warning(
             id="no-numa-directory",
-            message="there is no /sys/devices/system/node: what is NUMA here is not known; the kubelet takes each socket "
-            f"for a NUMA node ({sockets}). In a container, mount the host's /sys",
+            message="there is no /sys/devices/system/node: what is NUMA here is not known; the kubelet takes each "
+            f"socket for a NUMA node ({sockets}). In a container, mount the host's /sys",
         )
     elif len(machine.sockets) > 1 and len(machine.numa_nodes) == 1:
         off = "numa=off" in (machine.kernel_command_line or "").split()
@@ -71,8 +71,8 @@ def _many_numa_nodes(seen: Seen) -> Iterator[Warning]:
         bare = sum(not node.cpus for node in nodes)
         yield Warning(
             id="many-numa-nodes",
-            message=f"{len(nodes)} NUMA nodes ({bare} without CPUs, which count too): with a topology policy the kubelet "
-            f"refuses to start on more than {KUBELET_MAX_NUMA_NODES} without the option max-allowable-numa-nodes",
+            message=f"{len(nodes)} NUMA nodes ({bare} without CPUs, which count too): with a topology policy the "
+            f"kubelet refuses to start on more than {KUBELET_MAX_NUMA_NODES} without max-allowable-numa-nodes",
         )
 
 
@@ -85,8 +85,8 @@ def _cores(seen: Seen) -> Iterator[Warning]:
     if cores and cpus > cores * _MAX_THREADS_PER_CORE:
         yield Warning(
             id="core-ids-not-believable",
-            message=f"{cpus} CPUs claim to be {cores} {'core' if cores == 1 else 'cores'} by their core ids: the firmware's "
-            "topology is broken, and the kubelet, which goes by them, finds no whole core to give out",
+            message=f"{cpus} CPUs claim to be {cores} {'core' if cores == 1 else 'cores'} by their core ids: the "
+            "firmware's topology is broken, and the kubelet, which goes by them, finds no whole core to give out",
         )
     threads = {len(core.cpus) for core in machine.cores}
     if len(threads) > 1:
@@ -125,8 +125,8 @@ def _devices_out_of_range(seen: Seen) -> Iterator[Warning]:
                 yield Warning(
                     id="numa-node-does-not-exist",
                     subject=device.bdf,
-                    message=f"{kind} {device.bdf} is on NUMA node {device.numa_node}, which this machine does not have: "
-                    "a fault of the firmware",
+                    message=f"{kind} {device.bdf} is on NUMA node {device.numa_node}, which this machine does not "
+                    "have: a fault of the firmware",
                 )
 
 
@@ -153,8 +153,8 @@ def _nvml_disagrees(seen: Seen) -> Iterator[Warning]:
             yield Warning(
                 id="nvml-disagrees",
                 subject=gpu.bdf,
-                message=f"GPU {gpu.index} ({gpu.bdf}): NVML places it on NUMA node {gpu.nvml_numa_node}, the kernel {known}; "
-                "device plugin and kubelet go by the kernel",
+                message=f"GPU {gpu.index} ({gpu.bdf}): NVML places it on NUMA node {gpu.nvml_numa_node}, "
+                f"the kernel {known}; device plugin and kubelet go by the kernel",
             )
 
 
@@ -195,8 +195,8 @@ def _gpu_drivers(seen: Seen) -> Iterator[Warning]:
         yield Warning(
             id="gpu-no-driver",
             subject=bare[0] if len(bare) == 1 else None,
-            message=f"{_count(len(bare), 'GPU')} on PCI without a driver ({_few(bare)}): load the nvidia kernel module, "
-            "or bind vfio-pci to pass them through",
+            message=f"{_count(len(bare), 'GPU')} on PCI without a driver ({_few(bare)}): load the nvidia kernel "
+            "module, or bind vfio-pci to pass them through",
         )
     taken = [gpu.bdf for gpu in seen.machine.gpus if gpu.driver not in (None, "nvidia")]
     if taken:
@@ -204,8 +204,8 @@ def _gpu_drivers(seen: Seen) -> Iterator[Warning]:
         yield Warning(
             id="gpu-other-driver",
             subject=taken[0] if len(taken) == 1 else None,
-            message=f"{_count(len(taken), 'GPU')} bound to {drivers} ({_few(taken)}): NVML and the NVIDIA device plugin do "
-            "not see them",
+            message=f"{_count(len(taken), 'GPU')} bound to {drivers} ({_few(taken)}): NVML and the NVIDIA device "
+            "plugin do not see them",
         )
 
 
@@ -274,8 +274,8 @@ def _nic_oddities(seen: Seen) -> Iterator[Warning]:
             yield Warning(
                 id="bond-spans-numa-nodes",
                 subject=bond.name,
-                message=f"{bond.name} is made of NICs on NUMA nodes {_either(places, 'and')}: traffic over it is aligned "
-                "with neither",
+                message=f"{bond.name} is made of NICs on NUMA nodes {_either(places, 'and')}: traffic over it is "
+                "aligned with neither",
             )
 
 
@@ -286,8 +286,8 @@ def _reader(seen: Seen) -> Iterator[Warning]:
         where = "a container" if confined.container else "a cpuset"
         yield Warning(
             id="reader-confined",
-            message=f"numalign ran in {where} of {len(confined.cpus)} of {len(machine.online_cpus)} CPUs ({confined.cpus}): "
-            "what it could not see is missing",
+            message=f"numalign ran in {where} of {len(confined.cpus)} of {len(machine.online_cpus)} CPUs "
+            f"({confined.cpus}): what it could not see is missing",
         )
     elif confined is not None and confined.container:
         yield Warning(
@@ -298,8 +298,8 @@ def _reader(seen: Seen) -> Iterator[Warning]:
     if seen.taint & FIRMWARE_WORKAROUND:
         yield Warning(
             id="kernel-firmware-workaround",
-            message="the kernel is tainted by a firmware workaround: a numa_node may have been written by hand, and is lost "
-            "at the next boot",
+            message="the kernel is tainted by a firmware workaround: a numa_node may have been written by hand, and "
+            "is lost at the next boot",
         )
 
 

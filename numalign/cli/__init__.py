@@ -1,0 +1,47 @@
+"""The command line: thin functions over the rest, one file a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from numalign.cli import quick
+from numalign.errors import NumalignError
+
+__all__ = ["run"]
+
+_INTERRUPTED = 130
+
+
+def run(words: list[str]) -> int:
+    """Runs a command line (without the program's name) and gives its exit status."""
+    try:
+        status = _call(words)
+        sys.stdout.flush()
+        return status
+    except NumalignError as error:
+        from numalign.words import printable
+
+        print(f"numalign: {printable(error.message)}", file=sys.stderr)
+        if error.hint:
+            print(f"          {printable(error.hint)}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader left (numalign … | head): that is no error of ours, and the interpreter must not flush again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _call(words: list[str]) -> int:
+    call = quick.read(words, dict(os.environ))
+    if call is not None:
+        return call.function(**call.parameters)
+    from numalign.cli.app import build
+
+    try:
+        build()(args=words, prog_name="numalign")
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else 0 if left.code is None else 2
+    return 0

@@ -1,0 +1,84 @@
+"""The Typer application, built from the table of commands and options: help, completion, and messages on mistakes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import typer
+
+from numalign import __version__
+from numalign.cli.options import ARGUMENTS, COMMANDS, Command, function_of, option_of
+
+__all__ = ["build"]
+
+_ABOUT = """Inspect, configure and verify the NUMA alignment of Kubernetes GPU nodes.
+
+Start with `numalign inspect`; then `numalign render kubelet-config` writes the kubelet's configuration for the
+machine, and `numalign verify` says whether the two agree.
+"""
+_GROUPS = {"render": "Write the kubelet's configuration for this machine."}
+
+
+def build() -> typer.Typer:
+    """The application with every command of the table."""
+    app = typer.Typer(
+        name="numalign", help=_ABOUT, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+    )
+    app.callback()(_main)
+    groups: dict[str, typer.Typer] = {}
+    for command in COMMANDS:
+        parent = app
+        for word in command.words[:-1]:
+            if word not in groups:
+                groups[word] = typer.Typer(help=_GROUPS[word], no_args_is_help=True, rich_markup_mode=None)
+                app.add_typer(groups[word], name=word)
+            parent = groups[word]
+        parent.command(command.words[-1], epilog=_examples(command))(_declared(command))
+    return app
+
+
+def _main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(f"numalign {__version__}")
+        raise typer.Exit
+
+
+_main.__doc__ = _ABOUT
+
+
+def _examples(command: Command) -> str:
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in command.examples)
+
+
+def _declared(command: Command) -> Callable[..., None]:
+    """The command's function as Typer wants it: each parameter annotated with its option."""
+    function = function_of(command)
+    parameters = []
+    for parameter in inspect.signature(function).parameters.values():
+        kind, declaration = _declaration(command, parameter)
+        parameters.append(parameter.replace(annotation=Annotated[kind, declaration]))
+
+    def run(**given: Any) -> None:
+        raise typer.Exit(function(**given))
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__doc__ = function.__doc__
+    return run
+
+
+def _declaration(command: Command, parameter: inspect.Parameter) -> tuple[Any, Any]:
+    argument = ARGUMENTS.get(f"{command.words[0]}.{parameter.name}")
+    if argument is not None:
+        return str, typer.Argument(help=argument, metavar=parameter.name.upper(), show_default=False)
+    row = option_of(command, parameter.name)
+    kinds: dict[str, Any] = {
+        "flag": bool,
+        "text": str | None,
+        "choice": Literal[row.choices] if row.choices else str,
+    }
+    return kinds[row.takes], typer.Option(*row.flags, help=row.help, metavar=row.metavar, envvar=row.environment)

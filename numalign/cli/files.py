@@ -1,0 +1,69 @@
+"""Reading a file that a person named, and writing one whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+
+from numalign.errors import CannotRead
+
+__all__ = ["emit", "read_file", "write_file"]
+
+MAX_BYTES = 64 << 20
+
+
+def read_file(path: str) -> bytes:
+    """The file's bytes (`-`: standard input). Raises CannotRead where it cannot be read or has more than 64 MiB."""
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise CannotRead(f"{path}: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise CannotRead(f"{path}: larger than {MAX_BYTES >> 20} MiB")
+    return data
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Writes the file whole or not at all; an existing one keeps its mode and owner. Raises CannotRead."""
+    target = os.path.realpath(path)
+    temporary = f"{target}.{os.getpid()}.tmp"
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(target).st_mode):
+                with open(target, "wb") as file:  # a device or a pipe such as /dev/stdout is no file to replace
+                    file.write(data)
+                return
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            with open(fd, "wb") as file:
+                with contextlib.suppress(FileNotFoundError):
+                    old = os.stat(target)
+                    os.fchmod(fd, stat.S_IMODE(old.st_mode))
+                    with contextlib.suppress(PermissionError):
+                        os.fchown(fd, old.st_uid, old.st_gid)
+                file.write(data)
+                file.flush()
+                os.fsync(fd)
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise CannotRead(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def emit(data: bytes, out: str | None) -> None:
+    """Prints a document to standard output, or writes it to the file `out`."""
+    if out is not None and out != "-":
+        write_file(out, data)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

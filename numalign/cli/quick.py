@@ -1,0 +1,68 @@
+"""Reading a plain command line without Typer, which takes longer to import than a host takes to read.
+
+Whatever is not plain (help, completion, mistakes) gives None and is Typer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from numalign.cli.options import ARGUMENTS, COMMANDS, Command, Option, function_of, option_of, parameters_of
+
+__all__ = ["Call", "read"]
+
+
+class Call(NamedTuple):
+    """A command's function and the parameters that the command line gives it."""
+
+    function: Callable[..., int]
+    parameters: dict[str, str | bool]
+
+
+def read(words: list[str], environment: dict[str, str]) -> Call | None:
+    """The call that the command line means; None where only Typer can tell."""
+    for command in COMMANDS:
+        if tuple(words[: len(command.words)]) == command.words:
+            function = function_of(command)
+            parameters = _parameters(command, parameters_of(function), words[len(command.words) :], environment)
+            return None if parameters is None else Call(function, parameters)
+    return None
+
+
+def _parameters(
+    command: Command, names: tuple[str, ...], words: list[str], environment: dict[str, str]
+) -> dict[str, str | bool] | None:
+    arguments = [name for name in names if f"{command.words[0]}.{name}" in ARGUMENTS]
+    rows = {name: option_of(command, name) for name in names if name not in arguments}
+    by_flag = {flag: name for name, row in rows.items() for flag in row.flags}
+    found: dict[str, str | bool] = {}
+    for name, row in rows.items():
+        if row.environment and environment.get(row.environment):
+            found[name] = environment[row.environment]
+    rest = iter(words)
+    for word in rest:
+        flag, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if flag in by_flag:
+            name = by_flag[flag]
+            given = _value(rows[name], rest, value if equals else None)
+            if given is None:
+                return None
+            found[name] = given
+        elif word == "-" or not word.startswith("-"):
+            if not arguments:
+                return None
+            found[arguments.pop(0)] = word
+        else:
+            return None
+    return None if arguments else found
+
+
+def _value(row: Option, rest: object, written: str | None) -> str | bool | None:
+    """What the option was given; None where it is not plainly right."""
+    if row.takes == "flag":
+        return True if written is None else None
+    value = next(rest, None) if written is None else written  # type: ignore[call-overload]
+    if not isinstance(value, str) or (written is None and value.startswith("-") and value != "-"):
+        return None
+    return None if row.choices and value not in row.choices else value

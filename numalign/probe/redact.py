@@ -1,0 +1,63 @@
+"""Taking what is personal to a host out of a recorded snapshot: its name, serial numbers, addresses.
+
+What the topology needs stays: equal serial numbers become equal stand-ins, so that what belongs together still does.
+"""
+
+from __future__ import annotations
+
+import re
+
+from numalign.probe.snapshot import Recorder
+
+__all__ = ["redact"]
+
+_HOST_NAME = "proc/sys/kernel/hostname"
+
+_BOOT_OPTIONS = frozenset(
+    {
+        *("isolcpus", "nohz_full", "nohz", "rcu_nocbs", "irqaffinity", "nosmt", "maxcpus", "nr_cpus", "possible_cpus"),
+        *("numa", "numa_balancing", "numa_zonelist_order", "kernelcore", "movablecore", "mem", "memmap"),
+        *("hugepages", "hugepagesz", "default_hugepagesz", "transparent_hugepage", "hugetlb_cma"),
+        *("intel_iommu", "amd_iommu", "iommu", "iommu.passthrough", "pci", "pcie_aspm", "mitigations", "tsc"),
+        *("systemd.unified_cgroup_hierarchy", "cgroup_no_v1", "cgroup_disable", "cpuidle.off", "intel_pstate"),
+    }
+)
+"""The options of the kernel's command line that decide about CPUs, memory and PCI; the others are taken out."""
+
+_STATUS_LINES = ("Cpus_allowed_list:", "Mems_allowed_list:")
+
+_SERIALS = (
+    (
+        re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+        "{0}-00000000-0000-0000-0000-{1:012d}",
+    ),
+    (re.compile(r"\b()[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}\b"), "0000:0000:0000:{1:04d}"),
+)
+_SERIAL_LINE = re.compile(r"(?im)^(serial\s*:).*$")
+
+
+def redact(recorder: Recorder) -> None:
+    """Changes the recorded files in place."""
+    stand_ins: dict[str, str] = {}
+    for path in sorted(recorder.files):
+        text = recorder.files[path].decode("utf-8", "surrogateescape")
+        if path == _HOST_NAME:
+            text = "redacted\n"
+        elif path == "proc/cmdline":
+            text = " ".join(word for word in text.split() if word.partition("=")[0] in _BOOT_OPTIONS) + "\n"
+        elif path.startswith("proc/") and path.endswith("/status"):
+            text = "".join(line for line in text.splitlines(keepends=True) if line.startswith(_STATUS_LINES))
+        else:
+            text = _SERIAL_LINE.sub(r"\1 redacted", _without_serials(text, stand_ins))
+        recorder.files[path] = text.encode("utf-8", "surrogateescape")
+
+
+def _without_serials(text: str, stand_ins: dict[str, str]) -> str:
+    for pattern, form in _SERIALS:
+
+        def stand_in(match: re.Match[str], form: str = form) -> str:
+            new = form.format(match.group(1), len(stand_ins) + 1)
+            return stand_ins.setdefault(match.group(0), new)
+
+        text = pattern.sub(stand_in, text)
+    return text

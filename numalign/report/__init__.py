@@ -1,0 +1,1 @@
+"""How a machine and what was found on it look to a person."""

@@ -1,0 +1,189 @@
+"""`inspect -o text`: the machine on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from numalign.cpuset import CpuSet
+from numalign.machine import Gpu, Machine, Nic, NumaNode
+from numalign.words import count, device_list, headline, printable, short_model, size
+
+__all__ = ["draw"]
+
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+def draw(console: Console, machine: Machine) -> None:
+    """The headline, the NUMA nodes, the GPUs with their nearest NICs, and the warnings."""
+    console.print(Text(headline(machine), style="bold"))
+    for line in _conditions(machine):
+        console.print(Text(line))
+    console.print()
+    console.print(_numa_table(machine))
+    if machine.gpus:
+        console.print()
+        console.print(_gpu_table(machine))
+        console.print()
+        console.print(Text(_evenness(machine)))
+    if machine.warnings:
+        console.print()
+        console.print(_warning_table(machine))
+
+
+def plain_table(*columns: tuple[str, str]) -> Table:
+    """A table without lines; each column is its heading and `left` or `right`."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading, justify in columns:
+        table.add_column(heading, justify="right" if justify == "right" else "left", overflow="fold")
+    return table
+
+
+def style_of(severity: str) -> str:
+    """The colour of a severity; its name is always printed too."""
+    return _STYLES.get(severity, "")
+
+
+def _conditions(machine: Machine) -> list[str]:
+    """What is out of the ordinary about the CPUs."""
+    return [
+        f"{name}: {cpus}"
+        for name, cpus in (
+            ("offline CPUs", machine.offline_cpus),
+            ("isolated CPUs", machine.isolated_cpus),
+            ("nohz_full CPUs", machine.nohz_full_cpus),
+        )
+        if cpus
+    ]
+
+
+def _numa_table(machine: Machine) -> Table:
+    table = plain_table(
+        ("NUMA", "right"), ("CPUs", "left"), ("cores", "right"), ("memory", "right"), ("GPUs", "left"), ("NICs", "left")
+    )
+    for ids, nodes in _alike(machine):
+        first = nodes[0]
+        cores = sum(core.numa_node == first.id for core in machine.cores)
+        memory = size(first.memory_bytes) + (" each" if len(nodes) > 1 and first.memory_bytes else "")
+        table.add_row(str(ids), str(first.cpus) or "–", str(cores), memory, *_devices(machine, first.id))
+    homeless = _devices(machine, None)
+    if not machine.numa_nodes:
+        table.add_row("?", str(machine.online_cpus), str(len(machine.cores)), size(machine.memory_bytes), *homeless)
+    elif any(homeless):
+        table.add_row("?", "", "", "", *homeless)
+    return table
+
+
+def _alike(machine: Machine) -> list[tuple[CpuSet, list[NumaNode]]]:
+    """The NUMA nodes, with neighbours that hold nothing but the same amount of memory taken together."""
+    groups: list[tuple[CpuSet, list[NumaNode]]] = []
+    homes = {device.numa_node for device in (*machine.gpus, *machine.nics)}
+    bare = {node.id for node in machine.numa_nodes if not node.cpus and node.id not in homes}
+    for node in machine.numa_nodes:
+        last = groups[-1][1][-1] if groups else None
+        if last is not None and {node.id, last.id} <= bare and node.memory_bytes == last.memory_bytes:
+            ids, nodes = groups.pop()
+            groups.append((ids | CpuSet((node.id,)), [*nodes, node]))
+        else:
+            groups.append((CpuSet((node.id,)), [node]))
+    return groups
+
+
+def _devices(machine: Machine, numa_node: int | None) -> tuple[str, str]:
+    gpus = [gpu for gpu in machine.gpus if gpu.numa_node == numa_node]
+    nics = [nic for nic in machine.nics if nic.numa_node == numa_node]
+    return _gpu_words(gpus), _nic_words(nics)
+
+
+def _gpu_words(gpus: Sequence[Gpu]) -> str:
+    """`0-3 H100 80GB HBM3`."""
+    by_model: dict[str, list[int]] = {}
+    for gpu in gpus:
+        by_model.setdefault(_model(gpu), []).append(gpu.index)
+    return printable(", ".join(f"{CpuSet(indices)} {model}" for model, indices in by_model.items()))
+
+
+def _nic_words(nics: Sequence[Nic]) -> str:
+    """`mlx5_0-3 InfiniBand, mlx5_4-5 Ethernet, 16 virtual functions`."""
+    by_layer: dict[str, list[str]] = {}
+    for nic in nics:
+        if nic.physical_function is None:
+            by_layer.setdefault(nic.link_layer or "", []).append(nic_name(nic))
+    words = [f"{device_list(names)} {layer}".rstrip() for layer, names in by_layer.items()]
+    virtual = sum(nic.physical_function is not None for nic in nics)
+    if virtual:
+        words.append(count(virtual, "virtual function"))
+    return printable(", ".join(words))
+
+
+def nic_name(nic: Nic) -> str:
+    """What people call a NIC: its RDMA device, else its netdev, else its address."""
+    return (*nic.rdma, *nic.netdevs, nic.bdf)[0]
+
+
+def _model(gpu: Gpu) -> str:
+    return short_model(gpu.model) if gpu.model else f"{gpu.vendor_id}:{gpu.device_id}"
+
+
+def _gpu_table(machine: Machine) -> Table:
+    by_bdf = {nic.bdf: nic for nic in machine.nics}
+    several = len({_model(gpu) for gpu in machine.gpus}) > 1
+    strange = any(gpu.driver != "nvidia" for gpu in machine.gpus)
+    mig = any(gpu.mig_devices for gpu in machine.gpus)
+    columns = [("GPU", "right"), ("address", "left"), ("NUMA", "right"), ("nearest NICs", "left"), ("link", "left")]
+    columns += [("PCIe", "left")]
+    columns += [("model", "left")] * several + [("driver", "left")] * strange + [("MIG devices", "left")] * mig
+    table = plain_table(*columns)
+    for gpu in machine.gpus:
+        near = gpu.nearest_nics
+        cells = [
+            str(gpu.index),
+            gpu.bdf,
+            "?" if gpu.numa_node is None else str(gpu.numa_node),
+            printable(device_list(nic_name(by_bdf[bdf]) for bdf in near.nics)) if near else "–",
+            near.type if near else "–",
+            _pcie(gpu),
+        ]
+        cells += [printable(_model(gpu))] * several + [printable(gpu.driver or "none")] * strange
+        cells += [printable(_mig_words(gpu))] * mig
+        table.add_row(*cells)
+    return table
+
+
+def _pcie(gpu: Gpu) -> str:
+    """`x16 32 GT/s`; `x8 of x16` where the link could be wider. Speeds drop while a GPU idles, so the most is shown."""
+    link = gpu.pcie
+    if link.width is None:
+        return "–"
+    width = f"x{link.width}" if link.max_width in (None, link.width) else f"x{link.width} of x{link.max_width}"
+    speed = link.max_speed or link.speed
+    return f"{width} {speed:g} GT/s" if speed else width
+
+
+def _mig_words(gpu: Gpu) -> str:
+    names = [mig.name.rpartition(" ")[2] if mig.name else "MIG" for mig in gpu.mig_devices]
+    return ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
+
+
+def _evenness(machine: Machine) -> str:
+    """Whether every GPU has equally many NICs equally near."""
+    near = {(gpu.nearest_nics.type, len(gpu.nearest_nics.nics)) if gpu.nearest_nics else None for gpu in machine.gpus}
+    if near == {None}:
+        return "no NICs near any GPU are known"
+    if len(near) == 1:
+        ((kind, number),) = [pair for pair in near if pair]
+        return f"NICs are spread evenly: {count(number, 'NIC')} at {kind} for every GPU"
+    return "NICs are not spread evenly over the GPUs"
+
+
+def _warning_table(machine: Machine) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for _ in range(2):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for warning in machine.warnings:
+        table.add_row(Text("warning", style=style_of("warning")), warning.id, printable(warning.message))
+    return table

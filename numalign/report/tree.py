@@ -1,0 +1,94 @@
+"""`inspect -o tree`: NUMA node, host bridge, switch, device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from numalign.machine import Gpu, Machine, Nic
+from numalign.report.text import nic_name
+from numalign.words import count, headline, printable, short_model, size
+
+__all__ = ["draw"]
+
+Branch = dict[str, "Branch"]
+
+
+def draw(console: Console, machine: Machine) -> None:
+    """The PCI tree below each NUMA node, as far as it leads to GPUs and NICs."""
+    console.print(Text(headline(machine), style="bold"))
+    groups = list(_groups(machine))
+    for position, (title, branch) in enumerate(groups):
+        last = position == len(groups) - 1
+        console.print(Text(("└─ " if last else "├─ ") + title))
+        for line in _lines(branch, _labels(machine), "   " if last else "│  "):
+            console.print(Text(line))
+
+
+def _groups(machine: Machine) -> Iterator[tuple[str, Branch]]:
+    """A title and a PCI tree for each NUMA node, and one for the devices whose NUMA node is not known."""
+    for node in machine.numa_nodes:
+        title = f"NUMA node {node.id} · {node.cpus or 'no CPUs'} · {size(node.memory_bytes)}"
+        gpu_memory = [gpu.index for gpu in machine.gpus if gpu.memory_numa_node == node.id]
+        if gpu_memory:
+            title += f" · memory of GPU {gpu_memory[0]}"
+        yield title, _branch(machine, node.id)
+    ids = {node.id for node in machine.numa_nodes}
+    lost = _branch(machine, None)
+    if lost:
+        yield "NUMA node not known", lost
+    for strange in sorted({device.numa_node for device in (*machine.gpus, *machine.nics)} - ids - {None}):
+        yield f"NUMA node {strange}, which this machine does not have", _branch(machine, strange)
+
+
+def _branch(machine: Machine, numa_node: int | None) -> Branch:
+    root: Branch = {}
+    for device in (*machine.gpus, *machine.nics):
+        if device.numa_node == numa_node:
+            here = root
+            for part in device.path:
+                here = here.setdefault(part, {})
+    return root
+
+
+def _labels(machine: Machine) -> dict[str, str]:
+    labels = {gpu.bdf: _gpu_label(gpu) for gpu in machine.gpus}
+    labels.update({nic.bdf: _nic_label(nic) for nic in machine.nics})
+    return labels
+
+
+def _gpu_label(gpu: Gpu) -> str:
+    words = [f"GPU {gpu.index}", short_model(gpu.model) if gpu.model else f"{gpu.vendor_id}:{gpu.device_id}"]
+    if gpu.driver != "nvidia":
+        words.append(f"driver {gpu.driver}" if gpu.driver else "no driver")
+    if gpu.mig_devices:
+        words.append(count(len(gpu.mig_devices), "MIG device"))
+    return printable(" · ".join(words))
+
+
+def _nic_label(nic: Nic) -> str:
+    words = [f"NIC {nic_name(nic)}" if nic_name(nic) != nic.bdf else "NIC"]
+    words += [short_model(nic.model) if nic.model else f"{nic.vendor_id}:{nic.device_id}"]
+    words += [word for word in (nic.link_layer, nic.state.lower() if nic.state else None) if word]
+    if nic.rate_gbps:
+        words.append(f"{nic.rate_gbps:g} Gb/s")
+    if nic.physical_function:
+        words.append(f"virtual function of {nic.physical_function}")
+    return printable(" · ".join(words))
+
+
+def _lines(branch: Branch, labels: dict[str, str], indent: str) -> Iterator[str]:
+    """The branch's lines; a chain of bridges without forks stands on one line."""
+    names = sorted(branch)
+    for name in names:
+        chain = [name]
+        below = branch[name]
+        while len(below) == 1 and chain[-1] not in labels:
+            ((only, below),) = below.items()
+            chain.append(only)
+        last = name == names[-1]
+        label = labels.get(chain[-1])
+        yield indent + ("└─ " if last else "├─ ") + printable(" › ".join(chain)) + (f"  {label}" if label else "")
+        yield from _lines(below, labels, indent + ("   " if last else "│  "))

@@ -1,0 +1,86 @@
+"""Words for people: sizes, counts, lists of names, and text made safe to print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from numalign.cpuset import CpuSet
+from numalign.machine import Machine
+
+__all__ = ["count", "device_list", "headline", "printable", "short_cpu_model", "short_model", "size"]
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_CPU_NOISE = ("(R)", "(TM)", "(tm)", "Intel", "AMD", "CPU", "Processor", "Genuine")
+
+
+def printable(text: str) -> str:
+    """The text with everything that could steer a terminal or break a line written as an escape."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def size(bytes: int | None) -> str:
+    """Bytes in the largest unit that leaves at least one: `1008.0 GiB`, `1.97 TiB`; `–` where they are not known."""
+    if bytes is None:
+        return "–"
+    number = float(bytes)
+    for unit in _UNITS:
+        if number < 1024 or unit == _UNITS[-1]:
+            break
+        number /= 1024
+    if unit == "B":
+        return f"{bytes} B"
+    return f"{number:.2f} {unit}" if number < 10 else f"{number:.1f} {unit}"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 socket`, `2 sockets`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def short_cpu_model(model: str) -> str:
+    """`Intel(R) Xeon(R) Platinum 8480C` as `Xeon Platinum 8480C`."""
+    words = model.partition("@")[0]
+    for noise in _CPU_NOISE[:3]:
+        words = words.replace(noise, "")
+    return " ".join(word for word in words.split() if word not in _CPU_NOISE) or model
+
+
+def short_model(model: str) -> str:
+    """A device's name without its vendor and code name: `MT2910 Family [ConnectX-7]` as `ConnectX-7`."""
+    if model.endswith("]") and "[" in model:
+        model = model[model.rindex("[") + 1 : -1]
+    return model.removeprefix("NVIDIA ").removeprefix("Tesla ").strip() or model
+
+
+def device_list(names: Iterable[str]) -> str:
+    """Names with their numbers drawn together: mlx5_0, mlx5_1, mlx5_2 as `mlx5_0-2`; in the order of first sight."""
+    groups: dict[str, list[int]] = {}
+    single: dict[str, None] = {}
+    order: dict[str, str] = {}
+    for name in names:
+        stem = name.rstrip("0123456789")
+        digits = name[len(stem) :]
+        if stem and digits and len(digits) < 5 and str(int(digits)) == digits:
+            groups.setdefault(stem, []).append(int(digits))
+            order.setdefault(f"{stem}\0", stem)
+        else:
+            single[name] = None
+            order.setdefault(name, "")
+    return ", ".join(f"{stem}{CpuSet(groups[stem])}" if stem else name for name, stem in order.items())
+
+
+def headline(machine: Machine) -> str:
+    """The machine in one line: name, CPUs, NUMA nodes, memory, driver."""
+    threads = len(machine.online_cpus)
+    parts = [machine.name or "unnamed host"]
+    if machine.cpu_model:
+        parts.append(f"{len(machine.sockets) or 1} × {short_cpu_model(machine.cpu_model)}")
+    parts.append(f"{count(len(machine.cores), 'core')}, {count(threads, 'CPU')}")
+    if machine.offline_cpus:
+        parts[-1] += f" ({len(machine.offline_cpus)} offline)"
+    parts.append(count(len(machine.numa_nodes), "NUMA node") if machine.numa_nodes else "NUMA nodes not known")
+    parts.append(size(machine.memory_bytes))
+    if machine.nvidia_driver is not None:
+        version = machine.nvidia_driver.version
+        parts.append(f"NVIDIA driver {version}" if version else "no NVIDIA driver")
+    return printable(" · ".join(parts))
