@@ -276,6 +276,10 @@ class Machine(_Model, frozen=True, kw_only=True):
     confinement: Confinement | None
     warnings: tuple[Warning, ...]
 
+    def devices(self) -> tuple[Gpu | Nic, ...]:
+        """The GPUs, then the NICs."""
+        return (*self.gpus, *self.nics)
+
 
 def _encode_hook(value: object) -> str:
     if isinstance(value, CpuSet):

@@ -10,7 +10,8 @@ from numalign.machine import Machine
 __all__ = ["count", "device_list", "headline", "printable", "short_cpu_model", "short_model", "size"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_CPU_NOISE = ("(R)", "(TM)", "(tm)", "Intel", "AMD", "CPU", "Processor", "Genuine")
+_CPU_MARKS = ("(R)", "(TM)", "(tm)")
+_CPU_NOISE = frozenset({"Intel", "INTEL", "AMD", "CPU", "Processor", "Genuine"})
 
 
 def printable(text: str) -> str:
@@ -40,8 +41,8 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 def short_cpu_model(model: str) -> str:
     """`Intel(R) Xeon(R) Platinum 8480C` as `Xeon Platinum 8480C`."""
     words = model.partition("@")[0]
-    for noise in _CPU_NOISE[:3]:
-        words = words.replace(noise, "")
+    for mark in _CPU_MARKS:
+        words = words.replace(mark, "")
     return " ".join(word for word in words.split() if word not in _CPU_NOISE) or model
 
 

@@ -46,7 +46,7 @@ def document(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
         value = config.fields.get(field)
         if value != wanted:
             saw = f"{field} is {value!r}" if value is not None else f"{field} is missing"
-            yield _error(config, field, f"{saw}: the kubelet does not load it", f"{field}: {wanted}")
+            yield _error(config, field, f"{saw}: the kubelet does not load it", f"write {field}: {wanted}")
 
 
 def misspelt(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
@@ -70,10 +70,10 @@ def cpu_manager(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
     policy = config.fields.get("cpuManagerPolicy", "none")
     if policy not in _CPU_POLICIES:
         message = f"cpuManagerPolicy is {policy!r}, which no kubelet has: it does not start"
-        yield _error(config, "cpuManagerPolicy", message, "cpuManagerPolicy: static")
+        yield _error(config, "cpuManagerPolicy", message, "write cpuManagerPolicy: static")
     elif policy == "none":
         message = "cpuManagerPolicy is none: no container gets exclusive CPUs, so none can be aligned"
-        yield _warning(config, "cpuManagerPolicy", message, "cpuManagerPolicy: static")
+        yield _warning(config, "cpuManagerPolicy", message, "write cpuManagerPolicy: static")
 
 
 def cpu_manager_options(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
@@ -85,7 +85,9 @@ def cpu_manager_options(machine: Machine, config: KubeletConfig) -> Iterator[Fin
     shared = any(len(core.cpus) > 1 for core in machine.cores)
     if shared and str(options.get("full-pcpus-only", "false")).lower() != "true":
         message = "full-pcpus-only is not set: two containers can get CPUs of one core and slow each other down"
-        yield _warning(config, "cpuManagerPolicyOptions", message, 'cpuManagerPolicyOptions: {full-pcpus-only: "true"}')
+        yield _warning(
+            config, "cpuManagerPolicyOptions", message, 'write cpuManagerPolicyOptions: {full-pcpus-only: "true"}'
+        )
 
 
 def topology_manager(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
@@ -97,12 +99,12 @@ def topology_manager(machine: Machine, config: KubeletConfig) -> Iterator[Findin
     )
     if policy not in _TOPOLOGY_POLICIES:
         message = f"{field} is {policy!r}, which no kubelet has: it does not start"
-        yield _error(config, field, message, f"{field}: single-numa-node")
+        yield _error(config, field, message, f"write {field}: single-numa-node")
     elif policy == "none":
-        yield _warning(config, field, f"{field} is none: nothing is aligned", f"{field}: single-numa-node")
+        yield _warning(config, field, f"{field} is none: nothing is aligned", f"write {field}: single-numa-node")
     elif policy == "best-effort":
         message = f"{field} is best-effort: a pod whose CPUs and devices cannot be aligned is admitted all the same"
-        yield _finding("info", config, field, message, None)
+        yield Finding(severity="info", place=config.place(field), message=message)
 
 
 def topology_scope(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
@@ -110,7 +112,7 @@ def topology_scope(machine: Machine, config: KubeletConfig) -> Iterator[Finding]
     scope = config.fields.get("topologyManagerScope", "container")
     if scope not in _SCOPES:
         message = f"topologyManagerScope is {scope!r}, which no kubelet has: it does not start"
-        yield _error(config, "topologyManagerScope", message, "topologyManagerScope: container")
+        yield _error(config, "topologyManagerScope", message, "write topologyManagerScope: container")
 
 
 def numa_node_limit(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
@@ -134,7 +136,7 @@ def numa_node_limit(machine: Machine, config: KubeletConfig) -> Iterator[Finding
         field,
         f"{what}: the kubelet does not start (unsupported on machines with more than {KUBELET_MAX_NUMA_NODES} NUMA "
         "Nodes)",
-        f'{field}: {{{_MAX_NUMA_NODES_OPTION}: "{nodes}"}}, Kubernetes 1.31 or newer',
+        f'write {field}: {{{_MAX_NUMA_NODES_OPTION}: "{nodes}"}}, Kubernetes 1.31 or newer',
     )
 
 
@@ -160,11 +162,7 @@ def _string_values(config: KubeletConfig, field: str, options: object) -> Iterat
         if not isinstance(value, str):
             shown = str(value).lower() if isinstance(value, bool) else value
             message = f"{field}.{option} is {shown}, not a string: the kubelet does not load it"
-            yield _error(config, field, message, f'{option}: "{shown}"')
-
-
-def _finding(severity: str, config: KubeletConfig, field: str, message: str, remedy: str | None) -> Finding:
-    return Finding(severity=severity, place=config.place(field), message=message, remedy=remedy)  # type: ignore[arg-type]
+            yield _error(config, field, message, f'write {option}: "{shown}"')
 
 
 def _error(config: KubeletConfig, field: str, message: str, remedy: str | None) -> Finding:

@@ -26,7 +26,9 @@ def missing(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
     if not any(isinstance(part, Mapping) and part.get("cpu") for part in reserved):
         message = "the static CPU manager has no CPUs reserved: the kubelet does not start"
         first = machine.cores[0].cpus if machine.cores else CpuSet((0,))
-        yield _found("error", config, message, f'{FIELD}: "{first}", or what numalign render kubelet-config writes')
+        yield _found(
+            "error", config, message, f'write {FIELD}: "{first}", or what numalign render kubelet-config writes'
+        )
 
 
 def cgroups(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
@@ -39,8 +41,9 @@ def cgroups(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
                 severity="error",
                 place=config.place(field),
                 message=f"{field} beside {FIELD}: the kubelet does not start (can't use reservedSystemCPUs "
-                "(--reserved-cpus) with systemReservedCgroup or kubeReservedCgroup)",
-                remedy=f'{field}: ""',
+                "(--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup "
+                "(--kube-reserved-cgroup))",
+                remedy=f'write {field}: ""',
             )
 
 
@@ -51,12 +54,12 @@ def malformed(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
         return
     if not isinstance(value, str):
         message = f"{FIELD} is {value!r}, not a string: the kubelet does not load it"
-        yield _found("error", config, message, f'{FIELD}: "{value}"')
+        yield _found("error", config, message, f'write {FIELD}: "{value}"')
         return
     try:
         CpuSet.parse(value)
     except ValueError as error:
-        yield _found("error", config, f"{FIELD} is no CPU list: {error}", f'a list such as {FIELD}: "0-3,64-67"')
+        yield _found("error", config, f"{FIELD} is no CPU list: {error}", f'write a list such as {FIELD}: "0-3,64-67"')
 
 
 def offline(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
@@ -68,7 +71,7 @@ def offline(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
         message = (
             f"{FIELD} {reserved}: {lost} {'is' if len(lost) == 1 else 'are'} not online (online: {machine.online_cpus})"
         )
-        yield _found("error", config, message, f'{FIELD}: "{kept}"' if kept else None)
+        yield _found("error", config, message, f'write {FIELD}: "{kept}"' if kept else None)
 
 
 def everything(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
@@ -96,7 +99,7 @@ def split_core(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
             else "containers on them share a core with the system"
         )
         message = f"{FIELD} {reserved} leaves {siblings} {lost}: {harm}"
-        yield _found("error" if full else "warning", config, message, f'{FIELD}: "{whole}"')
+        yield _found("error" if full else "warning", config, message, f'write {FIELD}: "{whole}"')
 
 
 def numa_nodes(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
@@ -104,17 +107,20 @@ def numa_nodes(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
     reserved = _reserved(config)
     if not reserved or machine.online_cpus <= reserved:
         return
-    for node in machine.numa_nodes:
-        if node.cpus and node.cpus <= reserved:
-            gpus = sum(gpu.numa_node == node.id for gpu in machine.gpus)
-            severity: Severity = "warning" if gpus else "info"
-            held = f", but it has {gpus} GPUs" if gpus > 1 else ", but it has a GPU" if gpus else ""
-            message = f"all CPUs of NUMA node {node.id} are reserved: nothing can be aligned there{held}"
-            yield _found(severity, config, message, None)
-    bare = [str(node.id) for node in machine.numa_nodes if node.cpus and not node.cpus.bits & reserved.bits]
-    if bare:
-        noun = "NUMA node" if len(bare) == 1 else "NUMA nodes"
-        message = f"{noun} {', '.join(bare)} has no reserved CPU: the system's work for its devices runs on other nodes"
+    nodes = [node for node in machine.numa_nodes if node.cpus]
+    full = [node.id for node in nodes if node.cpus <= reserved]
+    bare = [str(node.id) for node in nodes if not node.cpus.bits & reserved.bits]
+    for id in full:
+        gpus = sum(gpu.numa_node == id for gpu in machine.gpus)
+        severity: Severity = "warning" if gpus else "info"
+        held = f", but it has {gpus} GPUs" if gpus > 1 else ", but it has a GPU" if gpus else ""
+        message = f"all CPUs of NUMA node {id} are reserved: nothing can be aligned there{held}"
+        yield _found(severity, config, message, None)
+    if bare and not full:  # with a NUMA node of its own the system is meant to keep to it
+        noun, verb = ("NUMA node", "has") if len(bare) == 1 else ("NUMA nodes", "have")
+        message = (
+            f"{noun} {', '.join(bare)} {verb} no reserved CPU: the system's work for its devices runs on other nodes"
+        )
         yield _found("info", config, message, None)
 
 

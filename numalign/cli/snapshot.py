@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from numalign.cli.files import emit
+from numalign.cli.source import nvml_mode
 
 __all__ = ["snapshot"]
 
@@ -16,7 +17,7 @@ def snapshot(file: str, *, root: str | None = None, nvml: str = "auto", redact: 
     """
     from numalign.probe.snapshot import pack, record
 
-    recorder = record(root or "/", nvml)
+    recorder = record(root or "/", nvml_mode(nvml))
     if redact:
         from numalign.probe.redact import redact as take_out
 

@@ -14,7 +14,7 @@ from numalign.machine import API_VERSION, Machine, decode
 if TYPE_CHECKING:
     from numalign.probe import NvmlMode
 
-__all__ = ["load_machine"]
+__all__ = ["load_machine", "nvml_mode"]
 
 
 def load_machine(root: str | None, machine: str | None, nvml: str = "auto") -> Machine:
@@ -30,7 +30,7 @@ def load_machine(root: str | None, machine: str | None, nvml: str = "auto") -> M
     if is_archive(data[:512]):
         from numalign.probe import probe
 
-        return probe(unpack(data, name), _mode(nvml))
+        return probe(unpack(data, name), nvml_mode(nvml))
     return _document(data, name)
 
 
@@ -41,10 +41,13 @@ def _probed(root: str, nvml: str) -> Machine:
     if not os.path.isdir(root):
         what = "is no directory" if os.path.exists(root) else "does not exist"
         raise CannotRead(f"--root {root} {what}", hint="a snapshot or a Machine document is read with --machine")
-    return probe(Host(root), _mode(nvml))
+    return probe(Host(root), nvml_mode(nvml))
 
 
-def _mode(nvml: str) -> NvmlMode:
+def nvml_mode(nvml: str) -> NvmlMode:
+    """The value of --nvml; Raises WrongUsage."""
+    if nvml not in ("auto", "off", "require"):
+        raise WrongUsage(f"--nvml {nvml}", hint="auto, off or require")
     return nvml  # type: ignore[return-value]
 
 

@@ -41,7 +41,7 @@ def verify(
         from numalign.report.terminal import show
 
         show(draw, report, emit, out)
-    counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]  # type: ignore[arg-type]
+    counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
     return int(any(finding.severity in counted for finding in report.findings))
 
 

@@ -47,6 +47,7 @@ def read_gpus(
         folder = f"{_PROC}/gpus/{proc[function.bdf]}" if function.bdf in proc else None
         info = _information(host.text(f"{folder}/information") or "") if folder else {}
         uuid, minor, model = _identity(answer, info)
+        instances = () if answer else _mig_instances(host, minor)
         found.append(
             Gpu(
                 index=index,
@@ -64,8 +65,8 @@ def read_gpus(
                 memory_bytes=answer.memory_bytes if answer else None,
                 pcie=pcie_link(host, function.folder),
                 iommu_group=iommu_group(host, function.folder),
-                mig_enabled=answer.mig_mode if answer else None,
-                mig_devices=tuple(_mig_device(device) for device in answer.mig_devices) if answer else (),
+                mig_enabled=answer.mig_mode if answer else bool(instances) or None,
+                mig_devices=tuple(_mig_device(device) for device in answer.mig_devices) if answer else instances,
                 nearest_nics=nearest((function.path, function.numa_node), places),
                 path=function.path,
             )
@@ -128,6 +129,23 @@ def _memory_numa_node(host: Host, folder: str | None, answer: NvmlGpu | None) ->
         return None
     node = _information(text).get("Node", "")
     return int(node) if node.isdecimal() and len(node) < 6 else None
+
+
+def _mig_instances(host: Host, minor: int | None) -> tuple[MigDevice, ...]:
+    """The GPU's compute instances as the driver's capabilities list them: numbers, without UUIDs and sizes."""
+    folder = f"{_PROC}/capabilities/gpu{minor}/mig"
+    if minor is None or host.real(folder) is None:
+        return ()
+    return tuple(
+        MigDevice(uuid=None, name=None, memory_bytes=None, gpu_instance=gpu_instance, compute_instance=compute_instance)
+        for gpu_instance, gi in _numbered(host, folder, "gi")
+        for compute_instance, _ in _numbered(host, f"{folder}/{gi}", "ci")
+    )
+
+
+def _numbered(host: Host, folder: str, stem: str) -> list[tuple[int, str]]:
+    names = (name for name in host.names(folder) if name.startswith(stem))
+    return sorted((int(name[2:]), name) for name in names if name[2:].isdecimal() and len(name) < 8)
 
 
 def _mig_device(device: msgspec.Struct) -> MigDevice:

@@ -149,8 +149,9 @@ class Host:
         except OSError as error:
             self.note("unreadable", here, os.strerror(error.errno or 0))
             return None
+        found: str | None = here
         if target is None:
-            found = here
+            pass
         elif target.startswith("/"):
             found = self._follow(target.strip("/"), depth + 1)
         else:

@@ -17,6 +17,23 @@ FIRMWARE_WORKAROUND = 1 << 11
 
 _CPUINFO_BYTES = 1 << 14
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "ppc64le": "ppc64le"}
+_ARM_CORES = {
+    # the main ID register's implementer and part number -> the core's name (Arm's technical reference manuals)
+    ("0x41", "0xd0c"): "Neoverse-N1",
+    ("0x41", "0xd40"): "Neoverse-V1",
+    ("0x41", "0xd49"): "Neoverse-N2",
+    ("0x41", "0xd4f"): "Neoverse-V2",
+    ("0x41", "0xd83"): "Neoverse-V3AE",
+    ("0x41", "0xd84"): "Neoverse-V3",
+    ("0x41", "0xd8e"): "Neoverse-N3",
+    ("0x41", "0xd08"): "Cortex-A72",
+    ("0x41", "0xd42"): "Cortex-A78AE",
+    ("0x41", "0xd85"): "Cortex-X925",
+    ("0x41", "0xd87"): "Cortex-A725",
+    ("0x48", "0xd01"): "TaiShan v110",
+    ("0xc0", "0xac3"): "Ampere-1",
+    ("0xc0", "0xac4"): "Ampere-1a",
+}
 _INIT = frozenset({"systemd", "init", "openrc-init", "runit", "s6-svscan", "machined"})
 
 
@@ -38,7 +55,7 @@ def read_kernel(host: Host) -> Kernel:
         arch=_arch(host),
         release=host.text("proc/sys/kernel/osrelease") or None,
         command_line=host.text("proc/cmdline"),
-        cpu_model=info.get("model name") or info.get("cpu") or info.get("Model") or None,
+        cpu_model=info.get("model name") or info.get("cpu") or _arm_model(info),
     )
 
 
@@ -84,6 +101,12 @@ def _arch(host: Host) -> str | None:
         return machine
     words = " ".join(host.text(path) or "" for path in ("proc/sys/kernel/osrelease", "proc/driver/nvidia/version"))
     return next((arch for mark, arch in _ARCHITECTURES.items() if mark in words), None)
+
+
+def _arm_model(info: dict[str, str]) -> str | None:
+    """The core's design, which 64-bit Arm gives as numbers only."""
+    implementer, part = info.get("CPU implementer", "").lower(), info.get("CPU part", "").lower()
+    return _ARM_CORES.get((implementer, part)) or info.get("Model") or None
 
 
 def _cpuinfo(host: Host) -> dict[str, str]:

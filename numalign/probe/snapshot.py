@@ -13,7 +13,6 @@ import io
 import os
 import tarfile
 import zlib
-from typing import IO
 
 import msgspec
 
@@ -191,7 +190,7 @@ def pack(recorder: Recorder) -> bytes:
 
 def unpack(data: bytes, name: str) -> ArchiveHost:
     """The host in a snapshot. Raises CannotRead where the archive is damaged, too large or not a snapshot."""
-    stream: IO[bytes] = io.BytesIO(data)
+    stream: io.BufferedIOBase = io.BytesIO(data)
     if data[:2] == _GZIP:
         stream = gzip.GzipFile(fileobj=stream)
     files: dict[str, bytes] = {}
@@ -227,7 +226,7 @@ def unpack(data: bytes, name: str) -> ArchiveHost:
 class _Bounded(io.RawIOBase):
     """A stream that ends the reading of an archive where it unpacks to more than any snapshot."""
 
-    def __init__(self, stream: IO[bytes], name: str) -> None:
+    def __init__(self, stream: io.BufferedIOBase, name: str) -> None:
         self._stream = stream
         self._name = name
         self._left = MAX_BYTES + MAX_MEMBERS * 1024

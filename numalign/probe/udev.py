@@ -13,7 +13,7 @@ def lookup(ids: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
     Source: hwdb(7); the keys are those of 20-pci-vendor-model.hwdb, `pci:v0000VVVVd0000DDDD`.
     """
     try:
-        import pyudev
+        import pyudev  # type: ignore[import-untyped]
 
         context = pyudev.Context()
     except (ImportError, OSError):  # pyudev raises ImportError where libudev is missing

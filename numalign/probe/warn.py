@@ -98,22 +98,34 @@ def _cores(seen: Seen) -> Iterator[Warning]:
         )
 
 
+def _cpus_without_numa_node(seen: Seen) -> Iterator[Warning]:
+    lost = seen.machine.online_cpus
+    for node in seen.machine.numa_nodes:
+        lost -= node.cpus
+    if lost and seen.machine.numa_nodes:
+        yield Warning(
+            id="cpus-without-numa-node",
+            message=f"CPUs {lost} are in no NUMA node: the kubelet, which counts the NUMA nodes' CPUs, "
+            "does not see them",
+        )
+
+
 def _devices_unknown(seen: Seen) -> Iterator[Warning]:
     machine = seen.machine
     for kind, devices in _kinds(machine):
         lost = [device.bdf for device in devices if device.numa_node is None]
         if not lost:
             continue
-        all_of_them = f"all {len(lost)} {kind}s" if len(lost) == len(devices) > 1 else f"{_count(len(lost), kind)}"
+        them = "it" if len(lost) == 1 else "them"
         effect = (
-            "their plugins send the kubelet no topology, and no policy aligns them"
+            f"device plugins send the kubelet no topology for {them}, and no policy aligns {them}"
             if len(machine.numa_nodes) != 1
             else "harmless on one NUMA node"
         )
         yield Warning(
             id=f"{kind.lower()}-numa-unknown",
             subject=lost[0] if len(lost) == 1 else None,
-            message=f"the kernel knows no NUMA node of {all_of_them} ({_few(lost)}): {effect}",
+            message=f"the kernel knows no NUMA node of {_of(len(lost), len(devices), kind)} ({_few(lost)}): {effect}",
         )
 
 
@@ -142,7 +154,8 @@ def _devices_in_one_place(seen: Seen) -> Iterator[Warning]:
     doubt = ", as are all NICs: the firmware may not know better" if len(bridges) > 1 and nics == gpus else ""
     yield Warning(
         id="gpus-on-one-numa-node",
-        message=f"all {len(machine.gpus)} GPUs are on NUMA node {node}{doubt}; the CPUs of the others are near no GPU",
+        message=f"{_of(len(machine.gpus), len(machine.gpus), 'GPU')} are on NUMA node {node}{doubt}; the CPUs of the "
+        "others are near no GPU",
     )
 
 
@@ -242,8 +255,8 @@ def _gpus_without_near_nic(seen: Seen) -> Iterator[Warning]:
     if far:
         yield Warning(
             id="gpu-without-near-nic",
-            message=f"{_count(len(far), 'GPU')} with no NIC on their NUMA node ({_few([gpu.bdf for gpu in far])}): "
-            "traffic crosses the sockets",
+            message=f"{_count(len(far), 'GPU')} with no NIC on {'its' if len(far) == 1 else 'their'} NUMA node "
+            f"({_few([gpu.bdf for gpu in far])}): traffic crosses the sockets",
         )
 
 
@@ -308,6 +321,7 @@ RULES: tuple[Callable[[Seen], Iterator[Warning]], ...] = (
     _numa_directory,
     _many_numa_nodes,
     _cores,
+    _cpus_without_numa_node,
     _devices_unknown,
     _devices_out_of_range,
     _devices_in_one_place,
@@ -345,6 +359,13 @@ def _few(names: Sequence[str], at_most: int = 4) -> str:
 
 def _either(numbers: Sequence[int], word: str = "or") -> str:
     return f" {word} ".join(map(str, numbers))
+
+
+def _of(number: int, total: int, kind: str) -> str:
+    """`both GPUs`, `all 8 GPUs`, `3 of 8 GPUs`, `1 GPU`."""
+    if number == total:
+        return f"1 {kind}" if total == 1 else f"both {kind}s" if total == 2 else f"all {total} {kind}s"
+    return f"{number} of {total} {kind}s"
 
 
 def _count(number: int, kind: str) -> str:

@@ -24,7 +24,7 @@ def draw(console: Console, report: Report) -> None:
         console.print(head)
         console.print(Padding(Text(printable(finding.message)), (0, 0, 0, 9)))
         if finding.remedy:
-            console.print(Padding(Text(f"do  {printable(finding.remedy)}"), (0, 0, 0, 9)))
+            console.print(Padding(Text(printable(finding.remedy)), (0, 0, 0, 9)))
     if report.findings:
         console.print()
     found = [finding.severity for finding in report.findings]

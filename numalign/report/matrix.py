@@ -46,7 +46,7 @@ def _cells(machine: Machine) -> tuple[list[str], list[list[str]]]:
     with_memory = any(gpu.memory_numa_node is not None for gpu in machine.gpus)
     heads = ["", *labels.values(), "CPU Affinity", "NUMA Affinity", *["GPU NUMA ID"] * with_memory]
     rows = []
-    for device in (*machine.gpus, *machine.nics):
+    for device in machine.devices():
         row = [labels[device.bdf]]
         row += ["X" if other == device.bdf else words.get((device.bdf, other), "?") for other in labels]
         node = device.numa_node

@@ -13,7 +13,8 @@ from rich.console import Console
 __all__ = ["show"]
 
 _UNLIMITED = 10_000
-_NARROWEST = 40
+_NARROWEST = 60
+"""Below this the terminal breaks the lines itself."""
 _ASCII = str.maketrans({"·": "-", "×": "x", "–": "-", "…": "...", "│": "|", "├": "|", "└": "`", "─": "-", "›": ">"})
 
 T = TypeVar("T")
@@ -24,12 +25,13 @@ def show(
 ) -> None:
     """Draws the document and hands the text to `emit`: for the terminal, or for the file `out` in UTF-8."""
     terminal = out is None and sys.stdout.isatty()
+    coloured = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     text = io.StringIO()
     console = Console(
         file=text,
         width=_width(terminal),
-        force_terminal=terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
-        color_system="standard" if terminal else None,
+        force_terminal=coloured,
+        color_system="standard" if coloured else None,
         highlight=False,
         markup=False,
         emoji=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from numalign.words import count, device_list, headline, printable, short_model,
 
 __all__ = ["draw"]
 
+_NARROWEST_LIST = 11
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
@@ -23,7 +25,7 @@ def draw(console: Console, machine: Machine) -> None:
     for line in _conditions(machine):
         console.print(Text(line))
     console.print()
-    console.print(_numa_table(machine))
+    console.print(_numa_table(machine, max(console.width // 5, _NARROWEST_LIST)))
     if machine.gpus:
         console.print()
         console.print(_gpu_table(machine))
@@ -35,10 +37,11 @@ def draw(console: Console, machine: Machine) -> None:
 
 
 def plain_table(*columns: tuple[str, str]) -> Table:
-    """A table without lines; each column is its heading and `left` or `right`."""
+    """A table without lines; each column is its heading and `left`, `right`, or `whole`: left, never broken."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading, justify in columns:
-        table.add_column(heading, justify="right" if justify == "right" else "left", overflow="fold")
+        whole = justify == "whole"
+        table.add_column(heading, justify="right" if justify == "right" else "left", overflow="fold", no_wrap=whole)
     return table
 
 
@@ -60,27 +63,39 @@ def _conditions(machine: Machine) -> list[str]:
     ]
 
 
-def _numa_table(machine: Machine) -> Table:
+def _numa_table(machine: Machine, width: int) -> Table:
     table = plain_table(
         ("NUMA", "right"), ("CPUs", "left"), ("cores", "right"), ("memory", "right"), ("GPUs", "left"), ("NICs", "left")
     )
-    for ids, nodes in _alike(machine):
+    for ids, nodes in alike(machine):
         first = nodes[0]
         cores = sum(core.numa_node == first.id for core in machine.cores)
         memory = size(first.memory_bytes) + (" each" if len(nodes) > 1 and first.memory_bytes else "")
-        table.add_row(str(ids), str(first.cpus) or "–", str(cores), memory, *_devices(machine, first.id))
+        table.add_row(str(ids), _wrapped(first.cpus, width), str(cores), memory, *_devices(machine, first.id))
     homeless = _devices(machine, None)
     if not machine.numa_nodes:
-        table.add_row("?", str(machine.online_cpus), str(len(machine.cores)), size(machine.memory_bytes), *homeless)
+        table.add_row(
+            "?", _wrapped(machine.online_cpus, width), str(len(machine.cores)), size(machine.memory_bytes), *homeless
+        )
     elif any(homeless):
         table.add_row("?", "", "", "", *homeless)
     return table
 
 
-def _alike(machine: Machine) -> list[tuple[CpuSet, list[NumaNode]]]:
+def _wrapped(cpus: CpuSet, width: int) -> str:
+    """The CPU list, broken after commas where it is longer than `width`."""
+    lines = [""]
+    for part in str(cpus).split(","):
+        if lines[-1] and len(lines[-1]) + len(part) >= width:
+            lines.append("")
+        lines[-1] += part + ","
+    return "\n".join(lines).removesuffix(",") or "–"
+
+
+def alike(machine: Machine) -> list[tuple[CpuSet, list[NumaNode]]]:
     """The NUMA nodes, with neighbours that hold nothing but the same amount of memory taken together."""
     groups: list[tuple[CpuSet, list[NumaNode]]] = []
-    homes = {device.numa_node for device in (*machine.gpus, *machine.nics)}
+    homes = {device.numa_node for device in machine.devices()} | {gpu.memory_numa_node for gpu in machine.gpus}
     bare = {node.id for node in machine.numa_nodes if not node.cpus and node.id not in homes}
     for node in machine.numa_nodes:
         last = groups[-1][1][-1] if groups else None
@@ -94,8 +109,9 @@ def _alike(machine: Machine) -> list[tuple[CpuSet, list[NumaNode]]]:
 
 def _devices(machine: Machine, numa_node: int | None) -> tuple[str, str]:
     gpus = [gpu for gpu in machine.gpus if gpu.numa_node == numa_node]
+    inside = CpuSet(gpu.index for gpu in machine.gpus if numa_node is not None and gpu.memory_numa_node == numa_node)
     nics = [nic for nic in machine.nics if nic.numa_node == numa_node]
-    return _gpu_words(gpus), _nic_words(nics)
+    return _gpu_words(gpus) or (f"memory of GPU {inside}" if inside else ""), _nic_words(nics)
 
 
 def _gpu_words(gpus: Sequence[Gpu]) -> str:
@@ -133,7 +149,7 @@ def _gpu_table(machine: Machine) -> Table:
     several = len({_model(gpu) for gpu in machine.gpus}) > 1
     strange = any(gpu.driver != "nvidia" for gpu in machine.gpus)
     mig = any(gpu.mig_devices for gpu in machine.gpus)
-    columns = [("GPU", "right"), ("address", "left"), ("NUMA", "right"), ("nearest NICs", "left"), ("link", "left")]
+    columns = [("GPU", "right"), ("address", "whole"), ("NUMA", "right"), ("nearest NICs", "left"), ("link", "left")]
     columns += [("PCIe", "left")]
     columns += [("model", "left")] * several + [("driver", "left")] * strange + [("MIG devices", "left")] * mig
     table = plain_table(*columns)
@@ -169,14 +185,21 @@ def _mig_words(gpu: Gpu) -> str:
 
 
 def _evenness(machine: Machine) -> str:
-    """Whether every GPU has equally many NICs equally near."""
-    near = {(gpu.nearest_nics.type, len(gpu.nearest_nics.nics)) if gpu.nearest_nics else None for gpu in machine.gpus}
-    if near == {None}:
+    """Whether every GPU has equally many NICs equally near, each for equally many GPUs."""
+    near = [gpu.nearest_nics for gpu in machine.gpus]
+    if not any(near):
         return "no NICs near any GPU are known"
-    if len(near) == 1:
-        ((kind, number),) = [pair for pair in near if pair]
-        return f"NICs are spread evenly: {count(number, 'NIC')} at {kind} for every GPU"
-    return "NICs are not spread evenly over the GPUs"
+    users = Counter(bdf for nics in near if nics for bdf in nics.nics)
+    kinds = {(nics.type, len(nics.nics)) if nics else None for nics in near}
+    if kinds == {None} or any(kind and kind[0] == "SYS" for kind in kinds):
+        return "NICs are not spread evenly: some GPUs have none on their NUMA node"
+    if len(kinds) > 1 or len(set(users.values())) > 1:
+        return "NICs are not spread evenly over the GPUs"
+    ((kind, number),) = [pair for pair in kinds if pair]
+    shared = max(users.values())
+    return f"NICs are spread evenly: {count(number, 'NIC')} at {kind} for every GPU" + (
+        f", each for {shared} GPUs" if shared > 1 else ""
+    )
 
 
 def _warning_table(machine: Machine) -> Table:

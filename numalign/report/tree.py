@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from numalign.machine import Gpu, Machine, Nic
-from numalign.report.text import nic_name
+from numalign.report.text import alike, nic_name
 from numalign.words import count, headline, printable, short_model, size
 
 __all__ = ["draw"]
@@ -29,23 +29,26 @@ def draw(console: Console, machine: Machine) -> None:
 
 def _groups(machine: Machine) -> Iterator[tuple[str, Branch]]:
     """A title and a PCI tree for each NUMA node, and one for the devices whose NUMA node is not known."""
-    for node in machine.numa_nodes:
-        title = f"NUMA node {node.id} · {node.cpus or 'no CPUs'} · {size(node.memory_bytes)}"
+    for ids, nodes in alike(machine):
+        node = nodes[0]
+        memory = size(node.memory_bytes) + (" each" if len(nodes) > 1 and node.memory_bytes else "")
+        title = f"NUMA node{'s' if len(nodes) > 1 else ''} {ids} · {node.cpus or 'no CPUs'} · {memory}"
         gpu_memory = [gpu.index for gpu in machine.gpus if gpu.memory_numa_node == node.id]
         if gpu_memory:
             title += f" · memory of GPU {gpu_memory[0]}"
         yield title, _branch(machine, node.id)
-    ids = {node.id for node in machine.numa_nodes}
+    known = {node.id for node in machine.numa_nodes}
     lost = _branch(machine, None)
     if lost:
         yield "NUMA node not known", lost
-    for strange in sorted({device.numa_node for device in (*machine.gpus, *machine.nics)} - ids - {None}):
+    homes = {device.numa_node for device in machine.devices() if device.numa_node is not None}
+    for strange in sorted(homes - known):
         yield f"NUMA node {strange}, which this machine does not have", _branch(machine, strange)
 
 
 def _branch(machine: Machine, numa_node: int | None) -> Branch:
     root: Branch = {}
-    for device in (*machine.gpus, *machine.nics):
+    for device in machine.devices():
         if device.numa_node == numa_node:
             here = root
             for part in device.path:

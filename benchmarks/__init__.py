@@ -1,0 +1,1 @@
+"""Measurements: whole processes side by side, as ratios."""

@@ -1,0 +1,22 @@
+"""Writes the JSON Schemas of the documents: `python -m numalign.schema DIRECTORY`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from numalign.machine import schema
+
+__all__ = ["main"]
+
+
+def main(directory: str) -> None:
+    """Writes one file a kind of document."""
+    target = Path(directory)
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "machine.json").write_text(json.dumps(schema(), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,1 @@
+"""The tests of numalign, laid out as the package is."""

@@ -1,0 +1,77 @@
+"""The quick reading of a command line gives what Typer gives, or leaves it to Typer."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from numalign.cli import app, options, quick
+
+WORDS = ("inspect", "verify", "render", "kubelet-config", "snapshot", "-o", "--output", "json", "text", "--output=tree",
+         "--root", "--root=/x", "/y", "-", "--", "--machine", "--nvml", "auto", "--redact", "--redact=1", "--help",
+         "--reserved-cpus", "0-1", "--out", "", "-ojson", "--fail-on", "warning", "-x", "a.tar.gz")  # fmt: skip
+
+
+def by_typer(words: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any] | None:
+    """The parameters that Typer makes of a command line, None where it refuses or shows help."""
+    seen: list[dict[str, Any]] = []
+
+    def function_of(command: options.Command) -> Any:
+        real = options.function_of(command)
+
+        def spy(**given: Any) -> int:
+            seen.append(given)
+            return 0
+
+        spy.__signature__ = inspect.signature(real)  # type: ignore[attr-defined]
+        return spy
+
+    monkeypatch.setattr(app, "function_of", function_of)
+    for name in ("NUMALIGN_ROOT",):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with contextlib.suppress(SystemExit):
+        app.build()(args=words, prog_name="numalign")
+    return seen[0] if seen else None
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=6), st.sampled_from(("", "/z")))
+@example(["render", "kubelet-config", "--root", "/y", "--reserved-cpus=0-1"], "")
+@example(["snapshot", "a.tar.gz", "--redact"], "/z")
+@example(["inspect", "--output=tree", "-o", "json"], "")
+def test_what_is_read_quickly_is_what_typer_reads(words: list[str], root: str) -> None:
+    environment = {"NUMALIGN_ROOT": root} if root else {}
+    call = quick.read(words, environment)
+    if call is None:
+        return
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(call.function).parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        assert by_typer(words, environment, monkeypatch) == {**defaults, **call.parameters}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["inspect"],
+        ["inspect", "-o", "json", "--root", "/x"],
+        ["verify", "--config", "-", "--fail-on=warning"],
+        ["snapshot", "-", "--nvml", "off"],
+    ],
+)
+def test_a_plain_command_line_needs_no_typer(words: list[str]) -> None:
+    assert quick.read(words, {}) is not None
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["inspect", "--help"], ["inspect", "-o"], ["render"], ["snapshot"]])
+def test_help_and_mistakes_are_typers(words: list[str]) -> None:
+    assert quick.read(words, {}) is None

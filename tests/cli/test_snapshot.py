@@ -1,0 +1,160 @@
+"""numalign snapshot: what it packs gives the same map elsewhere, and what others pack does no harm."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import machines
+from tests.conftest import Run
+
+
+def archive(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    """A gzipped tar of the members."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w:gz") as tar:
+        for member, data in members:
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return raw.getvalue()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    info.linkname = target
+    return info
+
+
+ONLINE = (member("sys/devices/system/cpu/online"), b"0-1\n")
+
+
+@pytest.mark.parametrize("name", machines.names())
+def test_a_snapshot_gives_the_same_map_to_the_byte(
+    name: str, run: Run, tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    packed = run("snapshot", tmp_path / "node.tar.gz", "--root", tree(name))
+    assert (packed.returncode, packed.stdout) == (0, "")
+    direct = run("inspect", "--root", tree(name), "-o", "json")
+    assert run("inspect", "--machine", tmp_path / "node.tar.gz", "-o", "json").stdout == direct.stdout
+    with tarfile.open(tmp_path / "node.tar.gz") as tar:
+        tar.extractall(tmp_path / "unpacked", filter="tar")
+    assert run("inspect", "--root", tmp_path / "unpacked", "-o", "json").stdout == direct.stdout
+
+
+def test_a_snapshot_of_this_host_gives_this_hosts_map(run: Run, tmp_path: Path) -> None:
+    packed = run("snapshot", tmp_path / "node.tar.gz")
+    assert packed.returncode == 0
+    here = json.loads(run("inspect", "-o", "json").stdout)
+    there = json.loads(run("inspect", "--machine", tmp_path / "node.tar.gz", "-o", "json").stdout)
+    assert there == here
+
+
+def test_the_same_host_gives_the_same_archive_on_standard_output_too(
+    run: Run, tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        run("snapshot", tmp_path / name, "--root", tree("sriov-vfs"))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (
+        run("snapshot", "-", "--root", tree("sriov-vfs")).stdout.encode("utf-8", "surrogateescape")
+        == (tmp_path / "a").read_bytes()
+    )
+
+
+def test_it_is_small(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    run("snapshot", tmp_path / "node.tar.gz", "--root", tree("dgx-h100"))
+    assert (tmp_path / "node.tar.gz").stat().st_size < 64 << 10
+
+
+def test_warnings_about_unreadable_files_travel_with_it(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    import shutil
+
+    root = tmp_path / "root"
+    shutil.copytree(tree("laptop"), root, symlinks=True)
+    broken = root / "sys/devices/system/node/node0/meminfo"
+    broken.unlink()
+    broken.mkdir()
+    run("snapshot", tmp_path / "node.tar.gz", "--root", root)
+    direct = run("inspect", "--root", root, "-o", "json").stdout
+    assert "file-unreadable" in direct
+    assert run("inspect", "--machine", tmp_path / "node.tar.gz", "-o", "json").stdout == direct
+
+
+def test_redacted_snapshots_hold_no_name_and_no_serial_number(
+    run: Run, tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    personal = json.loads(run("inspect", "--root", tree("socket-direct"), "-o", "json").stdout)
+    secrets = {personal["name"]} | {nic["systemImageGuid"] for nic in personal["nics"] if nic["systemImageGuid"]}
+    secrets |= {gpu["uuid"] for gpu in personal["gpus"] if gpu["uuid"]}
+    assert len(secrets) > 2
+    run("snapshot", tmp_path / "node.tar.gz", "--redact", "--root", tree("socket-direct"))
+    content = gzip.decompress((tmp_path / "node.tar.gz").read_bytes()).decode("utf-8", "replace")
+    assert [secret for secret in secrets if secret in content] == []
+    redacted = json.loads(run("inspect", "--machine", tmp_path / "node.tar.gz", "-o", "json").stdout)
+    assert {warning["id"] for warning in redacted["warnings"]} == {warning["id"] for warning in personal["warnings"]}
+    for document in (personal, redacted):
+        del document["name"], document["kernelCommandLine"], document["warnings"]
+        for device in (*document["gpus"], *document["nics"]):
+            device.pop("uuid", None)
+            device.pop("systemImageGuid", None)
+    assert redacted == personal
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        (ONLINE, (member("../outside"), b"x")),
+        (ONLINE, (member("/etc/outside"), b"x")),
+        (ONLINE, (member("sys/../../outside"), b"x")),
+        (ONLINE, (member("dev/zero", tarfile.CHRTYPE), b"")),
+        (ONLINE, (member("pipe", tarfile.FIFOTYPE), b"")),
+    ],
+)
+def test_members_that_leave_the_archive_or_are_devices_are_refused(
+    members: tuple[tuple[tarfile.TarInfo, bytes], ...], run: Run, tmp_path: Path
+) -> None:
+    done = run("inspect", "--machine", "-", stdin=archive(*members))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_out_of_the_archive_lead_back_into_it(run: Run) -> None:
+    data = archive(
+        ONLINE,
+        (member("proc/sys/kernel/hostname", tarfile.SYMTYPE, "/etc/hostname"), b""),
+        (member("proc/cmdline", tarfile.SYMTYPE, "../../../../../../proc/version"), b""),
+        (member("proc/version"), b"inside\n"),
+        (member("proc/meminfo", tarfile.LNKTYPE, "../../etc/passwd"), b""),
+    )
+    machine = json.loads(run("inspect", "--machine", "-", "-o", "json", stdin=data).stdout)
+    assert (machine["name"], machine["kernelCommandLine"], machine["memoryBytes"]) == (None, "inside", None)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_does(run: Run) -> None:
+    bomb = gzip.compress(bytes(64 << 20), 9) * 6
+    info = member("sys/big")
+    info.size = 300 << 20
+    done = run("inspect", "--machine", "-", stdin=gzip.compress(info.tobuf()) + bomb)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "no snapshot has" in done.stderr
+
+
+@pytest.mark.parametrize("cut", [2, 20, 200, -20])
+def test_a_cut_archive_is_refused(cut: int, run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    run("snapshot", tmp_path / "node.tar.gz", "--root", tree("laptop"))
+    done = run("inspect", "--machine", "-", stdin=(tmp_path / "node.tar.gz").read_bytes()[:cut])
+    assert (done.returncode, done.stdout) == (3, "")
+
+
+def test_a_file_that_cannot_be_written_is_said(run: Run, tree: Callable[[str], Path]) -> None:
+    done = run("snapshot", "/nowhere/node.tar.gz", "--root", tree("laptop"))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "/nowhere/node.tar.gz: cannot be written" in done.stderr

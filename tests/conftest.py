@@ -1,0 +1,82 @@
+"""What the tests share: machines built from their text, and the real command run as a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from numalign.machine import Machine
+from numalign.probe import probe
+from numalign.probe.host import Host
+from tests import machines
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Tree = Callable[[str], Path]
+Golden = Callable[[str, str], str]
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    """The root directory of a machine of tests/fixtures/sysfs, built once a session; not to be changed."""
+    built: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in built:
+            root = tmp_path_factory.mktemp(name)
+            machines.build(name, root)
+            built[name] = root
+        return built[name]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def machine_of(tree: Tree) -> Callable[[str], Machine]:
+    """The map of a machine of tests/fixtures/sysfs."""
+    return lambda name: probe(Host(str(tree(name))))
+
+
+@pytest.fixture
+def golden() -> Golden:
+    """The text of a golden file; NUMALIGN_GOLDEN=write writes it anew, to be read before it is committed."""
+
+    def get(name: str, now: str) -> str:
+        if os.environ.get("NUMALIGN_GOLDEN") == "write":
+            GOLDEN.mkdir(exist_ok=True)
+            (GOLDEN / name).write_text(now)
+        return (GOLDEN / name).read_text()
+
+    return get
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs `numalign WORDS…` as a process, away from the checkout, without a terminal."""
+
+    def numalign(
+        *words: str | Path, stdin: bytes | None = None, env: Mapping[str, str] | None = None, timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {key: value for key, value in os.environ.items() if key not in ("NUMALIGN_ROOT", "COLUMNS")}
+        done = subprocess.run(
+            [sys.executable, "-m", "numalign", *map(str, words)],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            cwd=tmp_path,
+            env={**environment, "PYTHONUTF8": "1", **(env or {})},
+            timeout=timeout,
+            check=False,
+        )
+        assert b"Traceback" not in done.stderr, done.stderr.decode()
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode("utf-8", "surrogateescape"), done.stderr.decode()
+        )
+
+    return numalign

@@ -1,0 +1,74 @@
+"""File access below a root: links stay inside, and what cannot be read is noted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from numalign.cpuset import CpuSet
+from numalign.probe.host import MAX_FILE, Host
+
+
+def test_links_are_followed_as_the_host_would_and_never_out_of_the_root(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "sys/devices/a").mkdir(parents=True)
+    (root / "sys/bus").mkdir()
+    (root / "etc").mkdir()
+    (root / "etc/passwd").write_text("inside\n")
+    (root / "sys/devices/a/value").write_text("7\n")
+    (root / "sys/bus/a").symlink_to("../devices/a")
+    (root / "sys/bus/absolute").symlink_to("/etc/passwd")
+    (root / "sys/bus/up").symlink_to("../../../../../../../../etc/passwd")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text("outside\n")
+    host = Host(str(root))
+    assert host.number("sys/bus/a/value") == 7
+    assert host.real("sys/bus/a") == "sys/devices/a"
+    assert [host.text("sys/bus/absolute"), host.text("sys/bus/up")] == ["inside", "inside"]
+    assert host.problems == {}
+
+
+def test_loops_and_endless_paths_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "self").symlink_to("self/self")
+    (tmp_path / "long").symlink_to("/".join(["."] * 1500))
+    host = Host(str(tmp_path))
+    assert [host.text("a"), host.text("self"), host.names("b"), host.real("long")] == [None, None, [], None]
+
+
+def test_a_missing_file_is_no_problem_and_a_bad_one_is(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "garbage").write_bytes(b"\xff\xfe0-3")
+    (tmp_path / "huge").write_text("1" * 500)
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    host = Host(str(tmp_path))
+    assert host.number("missing") is None
+    assert host.problems == {}
+    assert [host.number(name) for name in ("empty", "garbage", "huge", "directory", "pipe")] == [None] * 5
+    assert {path: problem.kind for path, problem in host.problems.items()} == {
+        "empty": "malformed",
+        "garbage": "malformed",
+        "huge": "malformed",
+        "directory": "unreadable",
+        "pipe": "unreadable",
+    }
+    assert host.cpulist("empty") == CpuSet()
+
+
+def test_no_more_than_a_bounded_part_of_a_file_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(8 << 30)
+    assert len(Host(str(tmp_path)).read("sparse") or b"") == MAX_FILE
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_file_is_a_problem_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("1")
+    (tmp_path / "secret").chmod(0)
+    host = Host(str(tmp_path))
+    assert host.number("secret") is None
+    assert host.problems["secret"].reason == "Permission denied"
