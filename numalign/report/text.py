@@ -26,6 +26,8 @@ def draw(console: Console, machine: Machine) -> None:
         console.print(Text(line))
     console.print()
     console.print(_numa_table(machine, max(console.width // 5, _NARROWEST_LIST)))
+    for line in _bond_lines(machine):
+        console.print(Text(line))
     if machine.gpus:
         console.print()
         console.print(_gpu_table(machine))
@@ -133,6 +135,16 @@ def _nic_words(nics: Sequence[Nic]) -> str:
     if virtual:
         words.append(count(virtual, "virtual function"))
     return printable(", ".join(words))
+
+
+def _bond_lines(machine: Machine) -> list[str]:
+    """`bond0 of ens1f0np0 (NUMA 0), ens1f1np1 (NUMA 0)`."""
+    home = {netdev: nic.numa_node for nic in machine.nics for netdev in nic.netdevs}
+    lines = []
+    for bond in machine.bonds:
+        members = [f"{netdev} (NUMA {'?' if home.get(netdev) is None else home[netdev]})" for netdev in bond.netdevs]
+        lines.append(printable(f"{bond.name} of {', '.join(members) or 'nothing'}"))
+    return lines
 
 
 def nic_name(nic: Nic) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
-
-import pytest
 
 from numalign.cpuset import CpuSet
 from numalign.probe.host import MAX_FILE, Host
+
+NOBODY = 65534
 
 
 def test_links_are_followed_as_the_host_would_and_never_out_of_the_root(tmp_path: Path) -> None:
@@ -65,10 +66,18 @@ def test_no_more_than_a_bounded_part_of_a_file_is_read(tmp_path: Path) -> None:
     assert len(Host(str(tmp_path)).read("sparse") or b"") == MAX_FILE
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_an_unreadable_file_is_a_problem_with_its_reason(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("1")
-    (tmp_path / "secret").chmod(0)
-    host = Host(str(tmp_path))
-    assert host.number("secret") is None
-    assert host.problems["secret"].reason == "Permission denied"
+def test_an_unreadable_file_is_a_problem_with_its_reason() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        secret = Path(folder, "secret")
+        secret.write_text("1")
+        secret.chmod(0)
+        host = Host(folder)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(NOBODY)  # root would read everything
+        try:
+            assert host.number("secret") is None
+        finally:
+            os.seteuid(user)
+        assert host.problems["secret"].reason == "Permission denied"

@@ -1,0 +1,200 @@
+"""NVML: what the NVIDIA driver knows of the GPUs, asked in a process of its own with a deadline.
+
+Source: the NVML API reference guide, through nvidia-ml-py.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from numalign.bdf import normalise
+
+__all__ = [
+    "MAX_TEXT",
+    "NOT_ASKED",
+    "Line",
+    "NvmlAnswer",
+    "NvmlGpu",
+    "NvmlLink",
+    "NvmlMig",
+    "decode",
+    "normalise_bus_id",
+    "query",
+]
+
+MAX_TEXT = 256
+"""Characters of a name or UUID at most."""
+
+_DEADLINE = 20.0
+_MAX_OUTPUT = 4 << 20
+
+
+class NvmlMig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A MIG device of a GPU."""
+
+    uuid: str | None
+    name: str | None
+    memory_bytes: int | None
+    gpu_instance: int | None
+    compute_instance: int | None
+
+
+class NvmlLink(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An NVLink that is up: the BDF at its other end, and whether that is a `gpu`, a `switch` or `unknown`."""
+
+    peer: str | None
+    kind: str
+
+
+class NvmlGpu(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What NVML says of a GPU; None is what it does not. `error` says that the GPU is lost or cannot be asked.
+
+    `cpuAffinity` is a CPU list, `memoryAffinity` a list of NUMA nodes, `numaNode` the node of the GPU's own memory.
+    """
+
+    index: int
+    bdf: str | None = None
+    uuid: str | None = None
+    name: str | None = None
+    memory_bytes: int | None = None
+    minor: int | None = None
+    mig_mode: bool | None = None
+    mig_devices: tuple[NvmlMig, ...] = ()
+    numa_node: int | None = None
+    cpu_affinity: str | None = None
+    memory_affinity: str | None = None
+    links: tuple[NvmlLink, ...] = ()
+    error: str | None = None
+
+
+class NvmlAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What came of asking NVML.
+
+    `status` is `ok`, `off` (not asked), `no-library`, `no-driver`, `version-mismatch`, `no-permission`, `timeout`,
+    `crashed` or `error`; `message` says what happened and what to do. GPUs known before a failure stay.
+    """
+
+    status: str
+    message: str | None = None
+    driver_version: str | None = None
+    nvml_version: str | None = None
+    gpus: tuple[NvmlGpu, ...] = ()
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A line of the worker: the step it begins, something it learned, the error it ends with, or the end."""
+
+    step: str | None = None
+    driver_version: str | None = None
+    nvml_version: str | None = None
+    gpu: NvmlGpu | None = None
+    error: int | None = None
+    error_text: str | None = None
+    end: bool = False
+
+
+NOT_ASKED = NvmlAnswer(status="off")
+
+_ERRORS = {
+    # NVML's number -> status, and what to do
+    4: ("no-permission", "NVML may not open the driver's devices: run as root, or give this user /dev/nvidia*"),
+    9: ("no-driver", "the NVIDIA driver is not loaded: modprobe nvidia, or install it"),
+    12: ("no-library", "libnvidia-ml.so.1 is not found: install the driver's user-space libraries, or mount them"),
+    18: (
+        "version-mismatch",
+        "NVML and the loaded kernel module are of two versions (the driver was updated): reload the modules or reboot",
+    ),
+}
+
+
+def decode(text: str) -> NvmlAnswer:
+    """An answer that a snapshot recorded; raises ValueError (msgspec's) where it is none."""
+    return msgspec.json.decode(text, type=NvmlAnswer)
+
+
+def normalise_bus_id(text: str | bytes) -> str | None:
+    """NVML's bus id (`00000000:1B:00.0`) in the project's spelling, None where it is none.
+
+    >>> normalise_bus_id("00000000:1B:00.0"), normalise_bus_id(b"10000:01:00.0"), normalise_bus_id("N/A")
+    ('0000:1b:00.0', '10000:01:00.0', None)
+    """
+    return normalise(text.decode("ascii", "replace") if isinstance(text, bytes) else text)
+
+
+def query(deadline_seconds: float = _DEADLINE) -> NvmlAnswer:
+    """Asks NVML, for `deadline_seconds` at most. Never raises; what went wrong is in the answer."""
+    output, ended = _run_worker(deadline_seconds)
+    lines, readable = _lines(output)
+    gpus = {line.gpu.index: line.gpu for line in lines if line.gpu is not None}
+    failure = next((line for line in lines if line.error is not None), None)
+    if failure is not None:
+        status, message = _ERRORS.get(
+            failure.error or 0, ("error", f"NVML fails: {failure.error_text} ({failure.error})")
+        )
+    elif any(line.end for line in lines):
+        status, message = "ok", None
+    else:
+        step = next((line.step for line in reversed(lines) if line.step), "its start")
+        status = "timeout" if readable and not ended else "crashed"
+        did = "did not answer within its deadline" if status == "timeout" else "ended the process that asked it"
+        message = f"NVML {did}, at {step}: look for Xid errors in the kernel's log"
+    return NvmlAnswer(
+        status=status,
+        message=message,
+        driver_version=next((line.driver_version for line in lines if line.driver_version), None),
+        nvml_version=next((line.nvml_version for line in lines if line.nvml_version), None),
+        gpus=tuple(gpus[index] for index in sorted(gpus)),
+    )
+
+
+def _lines(output: bytes) -> tuple[list[Line], bool]:
+    """The worker's lines up to the first that is none of its own, and whether all were."""
+    decoder = msgspec.json.Decoder(Line)
+    lines: list[Line] = []
+    try:
+        lines.extend(decoder.decode(text) for text in output.split(b"\n")[:-1])
+    except msgspec.MsgspecError:
+        return lines, False
+    return lines, True
+
+
+def _run_worker(deadline_seconds: float) -> tuple[bytes, bool]:
+    """The worker's output, and whether it ended by itself or said too much; it is killed then, or at the deadline.
+
+    A process that hangs in the driver may not die at once, even when it is killed.
+    """
+    import contextlib
+    import os
+    import select
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    code = f"import sys; sys.path[:] = {sys.path!r}; from numalign.probe.nvml_worker import main; main()"
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", code],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return b"", True
+    assert process.stdout is not None
+    end = time.monotonic() + deadline_seconds
+    output = b""
+    ended = False
+    with process.stdout as stream:
+        while len(output) < _MAX_OUTPUT and select.select([stream], [], [], max(0.0, end - time.monotonic()))[0]:
+            part = os.read(stream.fileno(), 1 << 16)
+            ended = not part
+            if ended:
+                break
+            output += part
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    return output, ended or len(output) >= _MAX_OUTPUT

@@ -1,0 +1,258 @@
+"""NVML through the real nvidia-ml-py, with a library that stands in for the driver's and fails as a driver can."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import numalign.probe.nvml
+from numalign.probe import NVML_RECORD, probe
+from numalign.probe.host import Host
+from numalign.probe.nvml import NvmlAnswer, NvmlGpu, NvmlLink, NvmlMig, query
+from tests import machines, nvml_stub
+from tests.conftest import Run
+
+BUSES = tuple(f"00000000:{bus}:00.0" for bus in ("1B", "43", "52", "61", "9D", "C3", "D1", "DF"))
+
+Ask = Callable[..., NvmlAnswer]
+Environment = Callable[[Mapping[str, object]], dict[str, str]]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return nvml_stub.build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def environment(library: Path, tmp_path: Path) -> Environment:
+    return lambda said: nvml_stub.environment(library, nvml_stub.settings(tmp_path, said))
+
+
+@pytest.fixture
+def ask(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Asks the stand-in that answers `said`."""
+
+    def asked(said: Mapping[str, object], deadline: float = 15.0) -> NvmlAnswer:
+        for name, value in environment(said).items():
+            monkeypatch.setenv(name, value)
+        return query(deadline)
+
+    return asked
+
+
+def left_behind() -> list[str]:
+    """The workers that still run."""
+    listed = subprocess.run(["ps", "-eo", "ppid,stat,args"], capture_output=True, text=True, check=True).stdout
+    mine = str(os.getpid())
+    return [line for line in listed.splitlines() if "nvml_worker" in line and line.split()[0] in (mine, "1")]
+
+
+def test_every_gpu_is_told_with_its_address_in_our_spelling(ask: Ask) -> None:
+    said = nvml_stub.dgx(BUSES[:2]) | {"1.bus": "00010000:01:00.0", "0.affinity": "00ffffffffffffff 0 ff"}
+    said |= {"0.memaffinity": "1", "1.memaffinity": "3", "1.numa": 2}
+    assert ask(said) == NvmlAnswer(
+        status="ok",
+        driver_version="570.124.06",
+        nvml_version="12.570.124.06",
+        gpus=(
+            NvmlGpu(
+                index=0,
+                bdf="0000:1b:00.0",
+                uuid="GPU-00000000-0000-4000-8000-000000000000",
+                name="NVIDIA H100 80GB HBM3",
+                memory_bytes=85520809984,
+                minor=0,
+                cpu_affinity="0-55,128-135",
+                memory_affinity="0",
+            ),
+            NvmlGpu(
+                index=1,
+                bdf="10000:01:00.0",
+                uuid="GPU-00000001-0000-4000-8000-000000000000",
+                name="NVIDIA H100 80GB HBM3",
+                memory_bytes=85520809984,
+                minor=1,
+                numa_node=2,
+                memory_affinity="0-1",
+            ),
+        ),
+    )
+
+
+def test_mig_devices_belong_to_their_gpu(ask: Ask) -> None:
+    said = nvml_stub.dgx(BUSES[:2]) | {"0.mig": 1, "1.mig": 0}
+    for slot, uuid in ((0, "MIG-a"), (3, "MIG-b")):
+        said |= {f"0.mig.{slot}.uuid": uuid, f"0.mig.{slot}.name": "NVIDIA H100 MIG 1g.10gb"}
+        said |= {f"0.mig.{slot}.memory": 10 << 30, f"0.mig.{slot}.gi": 7 + slot, f"0.mig.{slot}.ci": 0}
+    first, second = ask(said).gpus
+    assert (first.mig_mode, second.mig_mode, second.mig_devices) == (True, False, ())
+    assert first.mig_devices == tuple(
+        NvmlMig(
+            uuid=uuid, name="NVIDIA H100 MIG 1g.10gb", memory_bytes=10 << 30, gpu_instance=instance, compute_instance=0
+        )
+        for uuid, instance in (("MIG-a", 7), ("MIG-b", 10))
+    )
+
+
+def test_nvlinks_that_are_up_are_told_with_their_other_end(ask: Ask) -> None:
+    said = nvml_stub.dgx(BUSES[:1]) | {"0.link.0": "gpu 00000000:43:00.0", "0.link.5": "switch 00000000:05:00.0"}
+    assert ask(said).gpus[0].links == (
+        NvmlLink(peer="0000:43:00.0", kind="gpu"),
+        NvmlLink(peer="0000:05:00.0", kind="switch"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "remedy"),
+    [
+        (9, "no-driver", "modprobe nvidia"),
+        (18, "version-mismatch", "reload the modules or reboot"),
+        (4, "no-permission", "run as root"),
+        (999, "error", "Unknown Error (999)"),
+    ],
+)
+def test_a_failing_start_says_what_to_do(number: int, status: str, remedy: str, ask: Ask) -> None:
+    answer = ask({"init": number})
+    assert (answer.status, answer.gpus) == (status, ())
+    assert remedy in (answer.message or "")
+
+
+def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    assert query().status == "no-library"
+
+
+def test_a_gpu_that_is_lost_keeps_the_others(ask: Ask) -> None:
+    answer = ask(nvml_stub.dgx(BUSES[:3]) | {"0.handle": 15, "1.MemoryInfo": 15, "1.Name": 999})
+    assert answer.status == "ok"
+    lost, half_lost, well = answer.gpus
+    assert lost == NvmlGpu(index=0, error="GPU is lost")
+    assert (half_lost.bdf, half_lost.name, half_lost.memory_bytes, half_lost.error) == (
+        "0000:43:00.0",
+        None,
+        None,
+        "GPU is lost",
+    )
+    assert (well.bdf, well.error) == ("0000:52:00.0", None)
+
+
+@pytest.mark.parametrize(
+    ("hang", "known", "step"),
+    [({"hang": "nvmlInit_v2"}, 0, "nvmlInit"), ({"5.hang": "nvmlDeviceGetName"}, 5, "GPU 5")],
+)
+def test_a_hang_ends_at_the_deadline_and_keeps_what_is_known(
+    hang: dict[str, object], known: int, step: str, ask: Ask
+) -> None:
+    start = time.monotonic()
+    answer = ask(nvml_stub.dgx(BUSES) | hang, 2.0)
+    assert 2.0 <= time.monotonic() - start < 4.0
+    assert (answer.status, len(answer.gpus)) == ("timeout", known)
+    assert step in (answer.message or "")
+    assert left_behind() == []
+
+
+def test_a_hang_while_asking_for_more_keeps_the_gpu(ask: Ask) -> None:
+    answer = ask(nvml_stub.dgx(BUSES[:2]) | {"1.hang": "nvmlDeviceGetNvLinkState"}, 2.0)
+    assert [gpu.bdf for gpu in answer.gpus] == ["0000:1b:00.0", "0000:43:00.0"]
+
+
+def test_a_crash_is_said_and_keeps_what_is_known(ask: Ask) -> None:
+    answer = ask(nvml_stub.dgx(BUSES) | {"crash": "nvmlDeviceGetCount_v2"})
+    assert (answer.status, answer.driver_version) == ("crashed", "570.124.06")
+    assert "nvmlDeviceGetCount" in (answer.message or "")
+
+
+def test_names_are_untrusted_text(ask: Ask) -> None:
+    said = nvml_stub.dgx(BUSES[:3]) | {"0.name": b"\xff\xfe\x1b[2J", "1.name": "[red]" * 60, "2.bus": "nonsense"}
+    garbage, long, strange = ask(said).gpus
+    assert garbage.name == "\ufffd\ufffd\x1b[2J"
+    assert len(long.name or "") < 256
+    assert strange.bdf is None
+
+
+def test_the_examples_hold() -> None:
+    failed, tried = doctest.testmod(numalign.probe.nvml)
+    assert (failed, tried > 0) == (0, True)
+
+
+def test_the_map_joins_nvml_and_sysfs_by_bus_id(
+    run: Run, tree: Callable[[str], Path], environment: Environment
+) -> None:
+    said = nvml_stub.dgx(BUSES) | {"0.link.0": f"gpu {BUSES[1]}", "0.link.1": f"gpu {BUSES[1]}"}
+    for index in (2, 3):
+        said |= {f"{index}.link.{link}": "switch 00000000:05:00.0" for link in range(18)}
+    done = run("inspect", "--root", tree("dgx-h100"), "--nvml", "require", "-o", "json", env=environment(said))
+    assert (done.returncode, done.stderr) == (0, "")
+    machine = json.loads(done.stdout)
+    assert machine["warnings"] == []
+    assert machine["nvidiaDriver"] == {"version": "570.124.06", "nvml": "ok"}
+    assert [gpu["uuid"][:12] for gpu in machine["gpus"]] == [f"GPU-{index:08d}" for index in range(8)]
+    assert {gpu["memoryBytes"] for gpu in machine["gpus"]} == {85520809984}
+    nvlinks = {(link["a"], link["b"]): link["nvlinks"] for link in machine["links"] if link["nvlinks"]}
+    assert nvlinks == {("0000:1b:00.0", "0000:43:00.0"): 2, ("0000:52:00.0", "0000:61:00.0"): 18}
+    matrix = run("inspect", "--root", tree("dgx-h100"), "--nvml", "require", "-o", "matrix", env=environment(said))
+    rows = {line.split()[0]: line.split()[1:9] for line in matrix.stdout.splitlines() if line.startswith("GPU")}
+    assert [rows["GPU0"][1], rows["GPU1"][0], rows["GPU2"][3], rows["GPU0"][2]] == ["NV2", "NV2", "NV18", "NODE"]
+
+
+@pytest.mark.parametrize(
+    ("change", "warnings"),
+    [
+        ({"0.bus": "00000000:FF:00.0"}, ["gpu-only-in-nvml", "gpu-not-in-nvml"]),
+        ({"7.handle": 15}, ["gpu-lost", "gpu-not-in-nvml"]),
+        ({"3.memaffinity": "2"}, ["nvml-disagrees"]),
+        ({"3.affinity": "ff00000000000000 0000ffffffffffff 0"}, []),
+        ({"init": 18}, ["nvml-version-mismatch"]),
+    ],
+)
+def test_what_only_one_of_them_knows_is_a_warning(
+    change: dict[str, object], warnings: list[str], run: Run, tree: Callable[[str], Path], environment: Environment
+) -> None:
+    environ = environment(nvml_stub.dgx(BUSES) | change)
+    packed = run("snapshot", "node.tar.gz", "--root", tree("dgx-h100"), "--nvml", "require", env=environ)
+    if "init" in change:
+        assert (packed.returncode, "reload the modules" in packed.stderr) == (3, True)
+        return
+    assert packed.returncode == 0
+    machine = json.loads(run("inspect", "--machine", "node.tar.gz", "-o", "json").stdout)
+    assert [warning["id"] for warning in machine["warnings"]] == warnings
+    assert len(machine["gpus"]) == 8
+
+
+def test_what_nvml_failed_at_is_a_warning_and_the_rest_of_the_map_stays(tmp_path: Path) -> None:
+    machines.build("mig-a100", tmp_path)
+    (tmp_path / NVML_RECORD).parent.mkdir()
+    answer = NvmlAnswer(status="version-mismatch", message="NVML and the module are of two versions")
+    (tmp_path / NVML_RECORD).write_bytes(msgspec.json.encode(answer))
+    machine = probe(Host(str(tmp_path)))
+    assert [warning.id for warning in machine.warnings] == ["nvml-version-mismatch", "gpu-without-near-nic"]
+    assert [gpu.model for gpu in machine.gpus] == ["NVIDIA A100-SXM4-40GB"] * 2
+
+
+def test_where_the_kernel_does_not_know_nvmls_word_is_kept_apart(
+    run: Run, tree: Callable[[str], Path], environment: Environment
+) -> None:
+    said = nvml_stub.dgx(tuple(f"00000000:0{index}:00.0" for index in range(1, 9))) | {"0.memaffinity": "1"}
+    done = run("inspect", "--root", tree("vm-all-unknown"), "--nvml", "require", "-o", "json", env=environment(said))
+    machine = json.loads(done.stdout)
+    assert (machine["gpus"][0]["numaNode"], machine["gpus"][0]["nvmlNUMANode"]) == (None, 0)
+    (told,) = [warning["message"] for warning in machine["warnings"] if warning["id"] == "nvml-disagrees"]
+    assert "NVML places it on NUMA node 0, the kernel does not know" in told
+
+
+def test_redaction_covers_nvmls_answers(run: Run, tree: Callable[[str], Path], environment: Environment) -> None:
+    said = nvml_stub.dgx(BUSES) | {"0.mig": 1, "0.mig.0.uuid": "MIG-12345678-aaaa-bbbb-cccc-1234567890ab"}
+    words = ("--root", tree("dgx-h100"), "--nvml", "require", "--redact")
+    assert run("snapshot", "node.tar.gz", *words, env=environment(said)).returncode == 0
+    gpus = json.loads(run("inspect", "--machine", "node.tar.gz", "-o", "json").stdout)["gpus"]
+    uuids = [gpu["uuid"] for gpu in gpus] + [gpus[0]["migDevices"][0]["uuid"]]
+    assert all(uuid[4:].startswith("00000000-0000-0000-0000-") for uuid in uuids)
+    assert len(set(uuids)) == 9
