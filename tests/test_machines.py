@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests import machines
+from tests.machines import __main__ as command
+from tests.machines import pci
+from tests.machines import tree as tree_file
 
 SMALL = """\
 arch: x86_64
@@ -19,11 +22,11 @@ numbering: adjacent
 """
 
 
-def read(tree: machines.Tree, path: str) -> str:
+def read(tree: tree_file.Tree, path: str) -> str:
     return tree.files[path].removesuffix("\n")
 
 
-def load(name: str) -> machines.Tree:
+def load(name: str) -> tree_file.Tree:
     return machines.tree_of(machines.path_of(name).read_text(encoding="utf-8"), name)
 
 
@@ -135,14 +138,14 @@ def test_cores_of_several_widths_and_ids_with_holes() -> None:
     ],
 )
 def test_a_mask_is_as_wide_as_the_kernel_prints_it(cpus: list[int], bits: int, mask: str) -> None:
-    assert machines.format_mask(cpus, bits) == mask
+    assert tree_file.format_mask(cpus, bits) == mask
 
 
 def test_lists_are_read_and_written_as_the_kernel_does() -> None:
-    assert machines.parse_list("0-3,8") == [0, 1, 2, 3, 8]
-    assert machines.parse_list(None) == []
-    assert machines.format_list([8, 2, 0, 1, 3]) == "0-3,8"
-    assert machines.format_list([]) == ""
+    assert tree_file.parse_list("0-3,8") == [0, 1, 2, 3, 8]
+    assert tree_file.parse_list(None) == []
+    assert tree_file.format_list([8, 2, 0, 1, 3]) == "0-3,8"
+    assert tree_file.format_list([]) == ""
 
 
 def test_unknown_numa_nodes_stay_unknown() -> None:
@@ -180,7 +183,7 @@ def test_virtual_functions_and_bonds_are_linked_both_ways() -> None:
 
 def test_mig_minors_are_those_of_the_driver() -> None:
     # NVIDIA's MIG User Guide shows gpu0/gi1/access 12, gpu0/gi1/ci0/access 13, gpu0/gi2/access 21.
-    assert (machines.mig_minor(0, 1), machines.mig_minor(0, 2)) == (12, 21)
+    assert (pci.mig_minor(0, 1), pci.mig_minor(0, 2)) == (12, 21)
     tree = load("mig-a100")
     assert read(tree, "proc/driver/nvidia/capabilities/gpu0/mig/gi3/ci0/access").startswith("DeviceFileMinor: 31\n")
     assert "\ngpu0/gi3/ci0/access 31\n" in tree.files["proc/driver/nvidia-caps/mig-minors"]
@@ -213,7 +216,7 @@ def test_a_text_can_be_built_without_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_slip_in_a_text_is_refused(addition: str, complaint: str) -> None:
-    with pytest.raises(machines.MachineError, match=complaint):
+    with pytest.raises(tree_file.MachineError, match=complaint):
         machines.tree_of(SMALL + addition, "small")
 
 
@@ -224,12 +227,12 @@ def test_an_old_tree_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_a_name_that_no_machine_has_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(machines.MachineError, match="no machine vax; there are aws-"):
+    with pytest.raises(tree_file.MachineError, match="no machine vax; there are aws-"):
         machines.build("vax", tmp_path)
 
 
 def test_the_command_writes_one_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert machines.main(["laptop", str(tmp_path / "laptop")]) == 0
+    assert command.main(["laptop", str(tmp_path / "laptop")]) == 0
     assert (tmp_path / "laptop/proc/sys/kernel/hostname").read_text() == "laptop\n"
-    assert machines.main([]) == 2
+    assert command.main([]) == 2
     assert "laptop" in capsys.readouterr().err
