@@ -21,7 +21,7 @@ LAYERS = (
     ("kubelet", "probe"),
     ("words", "links"),
     ("machine", "bdf"),
-    ("cpuset", "errors"),
+    ("cpuset", "errors", "quantity"),
     ("__init__",),
 )
 ROW = {name: row for row, names in enumerate(LAYERS) for name in names}

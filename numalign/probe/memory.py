@@ -74,5 +74,5 @@ def _distances(text: str, ids: list[int]) -> dict[int, int]:
     if len(row) == len(ids):
         return dict(zip(ids, row, strict=True))
     if ids and len(row) == ids[-1] + 1:  # NUMA nodes that went offline since keep their column
-        return {id: row[id] for id in ids}
+        return dict(enumerate(row))
     raise ValueError(f"it has {len(row)} distances for {len(ids)} NUMA nodes")

@@ -1,0 +1,278 @@
+"""Decoding a KubeletConfiguration as the kubelet does: types checked, unknown and repeated fields left out, and told.
+
+Source: pkg/kubelet/kubeletconfig/util/codec/codec.go (strict decoding, then lenient), k8s.io/apimachinery's json
+serializer and sigs.k8s.io/json; the words are Go's encoding/json's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from numalign.errors import CannotRead
+from numalign.kubelet import gojson, yaml
+from numalign.kubelet.fields import STRUCTS, fields
+from numalign.quantity import Quantity
+
+__all__ = ["API_VERSION", "KIND", "Document", "Ignored", "Refused", "decode"]
+
+API_VERSION = "kubelet.config.k8s.io/v1beta1"
+KIND = "KubeletConfiguration"
+_MAX_BYTES = 4 << 20
+
+
+class Refused(Exception):
+    """The kubelet does not start on the configuration: the stage at which it stops, its message, and the place."""
+
+    def __init__(self, stage: str, message: str, path: yaml.Path = (), line: int | None = None) -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.message = message
+        self.path = path
+        self.line = line
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """A field that has no effect: unknown to this version, or written again further down."""
+
+    field: str
+    line: int | None
+    repeated: bool
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A configuration as decoded: the known fields, of their types, null ones left out; and where they stand."""
+
+    source: str
+    values: Mapping[str, Any]
+    places: Mapping[yaml.Path, tuple[int, int]]
+    ignored: tuple[Ignored, ...]
+
+    def place(self, *path: str | int) -> str:
+        """`FILE:LINE` of a field (where its name stands), or of the nearest one around it that is written."""
+        for end in range(len(path), 0, -1):
+            found = self.places.get((*path[:end], "")) or self.places.get(path[:end])
+            if found:
+                return f"{self.source}:{found[0]}"
+        return self.source
+
+
+def decode(data: bytes, source: str, minor: int) -> Document:
+    """The document that a kubelet of a minor version takes `data` for.
+
+    Raises Refused (stage `decode`) where it takes it for none, CannotRead where the text is larger than any.
+    """
+    if len(data) > _MAX_BYTES:
+        raise CannotRead(f"{source}: larger than {_MAX_BYTES >> 20} MiB, which no kubelet configuration is")
+    if not data:
+        raise Refused("decode", f'kubelet config file "{source}" was empty')
+    parsed, text = _parsed(data, source)
+    try:
+        _type_meta(parsed.value, text)
+        decoder = _Decoder(fields(minor))
+        values = decoder.object(parsed.value, KIND, (), decoder.known, sort=not text.lstrip().startswith("{"))
+    except Refused as refused:
+        if refused.line is None and refused.path:
+            place = parsed.places.get((*refused.path, "")) or parsed.places.get(refused.path)
+            refused.line = place[0] if place else None
+        raise
+    ignored = [Ignored(_dotted(path), parsed.places.get((*path, ""), (None,))[0], False) for path in decoder.unknown]
+    ignored += [Ignored(duplicate.key, duplicate.line, True) for duplicate in parsed.duplicates]
+    return Document(source=source, values=values, places=parsed.places, ignored=tuple(ignored))
+
+
+def _parsed(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
+    """The value of the text; a text that begins with a brace has to be JSON."""
+    text = data.decode("utf-8-sig", "replace")
+    if text.lstrip().startswith("{"):
+        try:
+            gojson.decode(text)
+        except ValueError as error:
+            raise Refused("decode", f"failed to decode: couldn't get version/kind; json parse error: {error}") from None
+    try:
+        return yaml.read(data, source), text
+    except CannotRead as error:
+        where, _, what = error.message.removeprefix(f"{source}:").partition(": ")
+        line = int(where.partition(":")[0]) if where.partition(":")[0].isdecimal() else None
+        message = (
+            f"failed to decode: error converting YAML to JSON: yaml: line {line}: {what}" if line else error.message
+        )
+        raise Refused("decode", message, line=line) from None
+
+
+def _type_meta(value: Any, text: str) -> None:
+    meta = value if isinstance(value, dict) else {}
+    for field in ("apiVersion", "kind"):
+        if not isinstance(meta.get(field), str | None):
+            message = (
+                f"json: cannot unmarshal {gojson.kind_of(meta[field])} into Go struct field .{field} of type string"
+            )
+            raise Refused(
+                "decode", f"failed to decode: couldn't get version/kind; json parse error: {message}", (field,)
+            )
+    if not meta.get("kind"):
+        raise Refused("decode", f"failed to decode: Object 'Kind' is missing in '{text}'")
+    if not meta.get("apiVersion"):
+        raise Refused("decode", f"failed to decode: Object 'apiVersion' is missing in '{text}'")
+    if (meta["apiVersion"], meta["kind"]) != (API_VERSION, KIND):
+        message = f'no kind "{meta["kind"]}" is registered for version "{meta["apiVersion"]}" in scheme'
+        field = "kind" if meta["apiVersion"] == API_VERSION else "apiVersion"
+        raise Refused("decode", f"failed to decode: {message}", (field,))
+
+
+class _Decoder:
+    """Takes values into Go's types; the first that does not fit ends it, in the order in which Go meets them."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self.known = known
+        self.unknown: list[yaml.Path] = []
+        self.struct = KIND
+
+    def object(
+        self, value: Any, struct: str, path: yaml.Path, known: Mapping[str, str], *, sort: bool = True
+    ) -> dict[str, Any]:
+        """An object of a struct type; fields that it does not have are noted and left out."""
+        found = {}
+        for name in sorted(value) if sort else value:
+            if name not in known:
+                self.unknown.append((*path, name))
+                continue
+            entry = self.value(value[name], known[name], struct, (*path, name))
+            if entry is not None:
+                found[name] = entry
+        return found
+
+    def value(self, value: Any, kind: str, struct: str, path: yaml.Path) -> Any:
+        """A value of a Go type; null leaves every field as it is."""
+        if value is None:
+            return None
+        simple = _SIMPLE.get(kind)
+        if simple is not None:
+            return simple(value, lambda wanted=kind: self.refuse(value, wanted, struct, path), path)
+        if kind.startswith("map[string]"):
+            return self.entries(value, kind, kind.removeprefix("map[string]"), struct, path)
+        if kind.startswith("[]"):
+            if not isinstance(value, list):
+                raise self.refuse(value, kind, struct, path)
+            return [self.value(item, kind[2:], struct, (*path, position)) for position, item in enumerate(value)]
+        if kind == "v1.ResourceList":
+            return self.entries(value, kind, "quantity", struct, path)
+        if not isinstance(value, dict):
+            raise self.refuse(value, kind, struct, path)
+        inner = STRUCTS.get(kind)
+        return value if inner is None else self.object(value, kind.rpartition(".")[2], path, inner)
+
+    def entries(self, value: Any, kind: str, inner: str, struct: str, path: yaml.Path) -> dict[str, Any]:
+        """A map; its null entries are empty values."""
+        if not isinstance(value, dict):
+            raise self.refuse(value, kind, struct, path)
+        empty = _EMPTY.get(inner)
+        found = {}
+        for key in sorted(value):
+            entry = self.value(value[key], inner, struct, (*path, key))
+            found[key] = empty if entry is None else entry
+        return found
+
+    def refuse(self, value: Any, kind: str, struct: str, path: yaml.Path) -> Refused:
+        """Go's word for a value that does not fit its type."""
+        what = gojson.kind_of(value)
+        if what == "number" and kind in ("int32", "int64"):
+            what = f"number {value!r}" if isinstance(value, int) else f"number {value:g}"
+        names = ".".join(part for part in path if isinstance(part, str)) if kind not in _ENTRY_KINDS else ""
+        field = names or ".".join(part for part in path[:1] if isinstance(part, str))
+        message = f"json: cannot unmarshal {what} into Go struct field {struct}.{field} of type {kind}"
+        return Refused("decode", f"failed to decode: {message}", path)
+
+
+_EMPTY: dict[str, Any] = {"string": "", "bool": False, "quantity": Quantity()}
+_ENTRY_KINDS = frozenset({"string", "bool"})
+_RANGES = {"int32": 1 << 31, "int64": 1 << 63}
+
+Refuse = Callable[..., Refused]
+
+
+def _string(value: Any, refuse: Refuse, path: yaml.Path) -> str:
+    if not isinstance(value, str):
+        raise refuse()
+    return value
+
+
+def _bool(value: Any, refuse: Refuse, path: yaml.Path) -> bool:
+    if not isinstance(value, bool):
+        raise refuse()
+    return value
+
+
+def _integer(bits: str) -> Callable[[Any, Refuse, yaml.Path], int]:
+    def integer(value: Any, refuse: Refuse, path: yaml.Path) -> int:
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) < 1e21)
+        if isinstance(value, bool) or not whole or not -_RANGES[bits] <= int(value) < _RANGES[bits]:
+            raise refuse()
+        return int(value)
+
+    return integer
+
+
+def _float(value: Any, refuse: Refuse, path: yaml.Path) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise refuse()
+    return float(value)
+
+
+def _duration(value: Any, refuse: Refuse, path: yaml.Path) -> int:
+    """Nanoseconds of Go's `1h2m3.5s`."""
+    if not isinstance(value, str):
+        what = gojson.kind_of(value)
+        raise Refused("decode", f"failed to decode: json: cannot unmarshal {what} into Go value of type string", path)
+    try:
+        return nanoseconds(value)
+    except ValueError as error:
+        raise Refused("decode", f"failed to decode: {error}", path) from None
+
+
+def _quantity(value: Any, refuse: Refuse, path: yaml.Path) -> Quantity:
+    try:
+        return Quantity.parse(value if isinstance(value, str) else str(value).lower() if value is not None else "")
+    except ValueError as error:
+        raise Refused("decode", f"failed to decode: {error}", path) from None
+
+
+_UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+
+def nanoseconds(text: str) -> int:
+    """A duration as Go's time.ParseDuration reads it; raises ValueError with Go's message."""
+    import re
+    from fractions import Fraction
+
+    sign, rest = (-1 if text[:1] == "-" else 1), text[1:] if text[:1] in ("-", "+") else text
+    if rest == "0":
+        return 0
+    parts = re.findall(r"([0-9]*\.?[0-9]*)(ns|us|µs|μs|ms|s|m|h)", rest)
+    if not rest or "".join(number + unit for number, unit in parts) != rest or any(n in ("", ".") for n, _ in parts):
+        raise ValueError(f'time: invalid duration "{text}"')
+    total = int(sum(Fraction(number) * _UNITS[unit] for number, unit in parts))
+    if total >= 1 << 63:
+        raise ValueError(f'time: invalid duration "{text}"')
+    return sign * total
+
+
+_SIMPLE: dict[str, Callable[[Any, Refuse, yaml.Path], Any]] = {
+    "string": _string,
+    "bool": _bool,
+    "int32": _integer("int32"),
+    "int64": _integer("int64"),
+    "float64": _float,
+    "duration": _duration,
+    "quantity": _quantity,
+}
+
+
+def _dotted(path: yaml.Path) -> str:
+    """`reservedMemory[0].limits`, as the API machinery writes a path."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text

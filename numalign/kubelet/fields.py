@@ -1,0 +1,113 @@
+"""The fields of a KubeletConfiguration, their types, and the version that brought each.
+
+Source: Kubernetes' k8s.io/kubelet/config/v1beta1/types.go of each release from 1.27 to 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+__all__ = ["STRUCTS", "fields", "nearest"]
+
+# Type -> its fields; `@33` is the minor version that brought the field, where that is later than 1.27.
+_FIELDS = {
+    "string": (
+        "address cgroupDriver cgroupRoot clusterDomain configMapAndSecretChangeDetectionStrategy "
+        "containerLogMaxSize containerRuntimeEndpoint contentType cpuManagerPolicy hairpinMode "
+        "healthzBindAddress imagePullCredentialsVerificationPolicy@33 imageServiceEndpoint "
+        "kubeReservedCgroup kubeletCgroups memoryManagerPolicy memoryReservationPolicy@36 podCIDR "
+        "podLogsDir@30 providerID reservedSystemCPUs resolvConf showHiddenMetricsForVersion staticPodPath "
+        "staticPodURL systemCgroups systemReservedCgroup tlsCertFile tlsMinVersion tlsPrivateKeyFile "
+        "topologyManagerPolicy topologyManagerScope volumePluginDir"
+    ),
+    "bool": (
+        "cgroupsPerQOS cpuCFSQuota enableContentionProfiling enableControllerAttachDetach "
+        "enableDebugFlagsHandler enableDebuggingHandlers enableProfilingHandler enableServer "
+        "enableSystemLogHandler enableSystemLogQuery failCgroupV1@31 failSwapOn kernelMemcgNotification "
+        "localStorageCapacityIsolation makeIPTablesUtilChains mergeDefaultEvictionSettings@33 "
+        "protectKernelDefaults registerNode rotateCertificates runOnce seccompDefault serializeImagePulls "
+        "serverTLSBootstrap singleProcessOOMKill@32"
+    ),
+    "int32": (
+        "containerLogMaxFiles containerLogMaxWorkers@30 eventBurst eventRecordQPS "
+        "evictionMaxPodGracePeriod healthzPort imageGCHighThresholdPercent imageGCLowThresholdPercent "
+        "iptablesDropBit iptablesMasqueradeBit kubeAPIBurst kubeAPIQPS maxParallelImagePulls maxPods "
+        "nodeLeaseDurationSeconds nodeStatusMaxImages oomScoreAdj podsPerCore port readOnlyPort "
+        "registryBurst registryPullQPS"
+    ),
+    "int64": "maxOpenFiles podPidsLimit",
+    "float64": "memoryThrottlingFactor",
+    "duration": (
+        "containerLogMonitorInterval@30 cpuCFSQuotaPeriod cpuManagerReconcilePeriod "
+        "evictionPressureTransitionPeriod fileCheckFrequency httpCheckFrequency imageMaximumGCAge@29 "
+        "imageMinimumGCAge nodeStatusReportFrequency nodeStatusUpdateFrequency runtimeRequestTimeout "
+        "shutdownGracePeriod shutdownGracePeriodCriticalPods streamingConnectionIdleTimeout syncFrequency "
+        "volumeStatsAggPeriod"
+    ),
+    "map[string]string": (
+        "cpuManagerPolicyOptions evictionHard evictionMinimumReclaim evictionSoft evictionSoftGracePeriod "
+        "kubeReserved qosReserved systemReserved topologyManagerPolicyOptions"
+    ),
+    "map[string]bool": "featureGates",
+    "map[string][]string": "staticPodURLHeader",
+    "[]string": (
+        "allowedUnsafeSysctls clusterDNS enforceNodeAllocatable preloadedImagesVerificationAllowlist@33 tlsCipherSuites"
+    ),
+    "[]int32": "tlsCurvePreferences@36",
+    "KubeletAuthentication": "authentication",
+    "KubeletAuthorization": "authorization",
+    "MemorySwapConfiguration": "memorySwap",
+    "CrashLoopBackOffConfig": "crashLoopBackOff@32",
+    "UserNamespaces": "userNamespaces@33",
+    "[]v1beta1.MemoryReservation": "reservedMemory",
+    "[]v1beta1.ShutdownGracePeriodByPodPriority": "shutdownGracePeriodByPodPriority",
+    "[]v1.Taint": "registerWithTaints",
+    "LoggingConfiguration": "logging",
+    "TracingConfiguration": "tracing",
+}
+
+STRUCTS: Mapping[str, Mapping[str, str]] = {
+    # the types that are objects themselves -> their fields; what is not here is not looked into
+    "KubeletAuthentication": {
+        "anonymous": "KubeletAnonymousAuthentication",
+        "webhook": "KubeletWebhookAuthentication",
+        "x509": "KubeletX509Authentication",
+    },
+    "KubeletAnonymousAuthentication": {"enabled": "bool"},
+    "KubeletWebhookAuthentication": {"cacheTTL": "duration", "enabled": "bool"},
+    "KubeletX509Authentication": {"clientCAFile": "string"},
+    "KubeletAuthorization": {"mode": "string", "webhook": "KubeletWebhookAuthorization"},
+    "KubeletWebhookAuthorization": {"cacheAuthorizedTTL": "duration", "cacheUnauthorizedTTL": "duration"},
+    "MemorySwapConfiguration": {"swapBehavior": "string"},
+    "CrashLoopBackOffConfig": {"maxContainerRestartPeriod": "duration"},
+    "UserNamespaces": {"idsPerPod": "int64"},
+    "v1beta1.MemoryReservation": {"limits": "v1.ResourceList", "numaNode": "int32"},
+    "v1beta1.ShutdownGracePeriodByPodPriority": {"priority": "int32", "shutdownGracePeriodSeconds": "int64"},
+}
+
+# Names that people write for another reason than a slip of the hand.
+_ALIASES = {"reservedcpus": "reservedSystemCPUs", "reservedsystemcpu": "reservedSystemCPUs"}
+
+
+@cache
+def fields(minor: int) -> Mapping[str, str]:
+    """The fields of a KubeletConfiguration in a minor version, with the Go type of each."""
+    found = {"apiVersion": "string", "kind": "string"}
+    for kind, names in _FIELDS.items():
+        for name, _, since in (word.partition("@") for word in names.split()):
+            if int(since or 0) <= minor:
+                found[name] = kind
+    return found
+
+
+def nearest(name: str, minor: int) -> str | None:
+    """The field that a misspelt name most likely means."""
+    from difflib import get_close_matches
+
+    known = {field.lower(): field for field in fields(minor)}
+    lower = name.lower()
+    if lower in _ALIASES or lower in known:
+        return _ALIASES.get(lower) or known[lower]
+    close = get_close_matches(lower, known, n=1, cutoff=0.8)
+    return known[close[0]] if close else None

@@ -1,0 +1,194 @@
+"""What a configuration means to a kubelet of one version on one machine: defaults, gates, options, reservations.
+
+Source: pkg/kubelet/apis/config/v1beta1/defaults.go, pkg/kubelet/eviction, cmd/kubelet/app/server.go and
+pkg/kubelet/cm/node_container_manager_linux.go, 1.27 to 1.36.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from numalign.cpuset import CpuSet
+from numalign.kubelet.versions import gates
+from numalign.kubelet.view import KubeletView
+from numalign.quantity import Quantity
+
+__all__ = [
+    "BOOLEANS",
+    "Settings",
+    "capacity",
+    "eviction_reservation",
+    "go_atoi",
+    "parse_cpus",
+    "reservation",
+    "settings",
+]
+
+BOOLEANS = {
+    # what Go's strconv.ParseBool takes
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+
+_EVICTION_HARD = {
+    "memory.available": "100Mi",
+    "nodefs.available": "10%",
+    "nodefs.inodesFree": "5%",
+    "imagefs.available": "15%",
+}
+_IMAGEFS_INODES_SINCE = 30
+_MERGE_EVICTION_SINCE = 33
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The effective values of the fields that decide about CPUs, memory and devices, in one minor version."""
+
+    minor: int
+    cpu_policy: str
+    cpu_options: Mapping[str, str]
+    reserved_cpus: str
+    topology_policy: str
+    topology_scope: str
+    topology_options: Mapping[str, str] | None
+    memory_policy: str
+    reserved_memory: tuple[tuple[int, Mapping[str, Quantity]], ...]
+    kube_reserved: Mapping[str, str]
+    system_reserved: Mapping[str, str]
+    kube_reserved_cgroup: str
+    system_reserved_cgroup: str
+    enforce: tuple[str, ...]
+    cgroups_per_qos: bool
+    eviction_hard: Mapping[str, str]
+    feature_gates: Mapping[str, bool]
+
+    def enabled(self, gate: str) -> bool:
+        """Whether a feature gate is on; one that the version does not have is off."""
+        known = gates(self.minor).get(gate)
+        if known is None:
+            return False
+        if known.locked or gate not in self.feature_gates:
+            everything = {"alpha": "AllAlpha", "beta": "AllBeta"}.get(known.stage, "")
+            return known.default if known.locked else self.feature_gates.get(everything, known.default)
+        return self.feature_gates[gate]
+
+    def option(self, name: str) -> bool:
+        """Whether a CPU manager option is set to true."""
+        return BOOLEANS.get(self.cpu_options.get(name, "false"), False)
+
+
+def settings(values: Mapping[str, Any], minor: int) -> Settings:
+    """The settings of a decoded document; empty strings and missing fields take the kubelet's defaults."""
+    return Settings(
+        minor=minor,
+        cpu_policy=values.get("cpuManagerPolicy") or "none",
+        cpu_options=values.get("cpuManagerPolicyOptions") or {},
+        reserved_cpus=values.get("reservedSystemCPUs") or "",
+        topology_policy=values.get("topologyManagerPolicy") or "none",
+        topology_scope=values.get("topologyManagerScope") or "container",
+        topology_options=values.get("topologyManagerPolicyOptions"),
+        memory_policy=values.get("memoryManagerPolicy") or "None",
+        reserved_memory=tuple(
+            ((entry or {}).get("numaNode", 0), (entry or {}).get("limits") or {})
+            for entry in values.get("reservedMemory") or ()
+        ),
+        kube_reserved=values.get("kubeReserved") or {},
+        system_reserved=values.get("systemReserved") or {},
+        kube_reserved_cgroup=values.get("kubeReservedCgroup") or "",
+        system_reserved_cgroup=values.get("systemReservedCgroup") or "",
+        enforce=tuple(values.get("enforceNodeAllocatable", ("pods",))),
+        cgroups_per_qos=values.get("cgroupsPerQOS", True),
+        eviction_hard=_eviction_hard(values, minor),
+        feature_gates=values.get("featureGates") or {},
+    )
+
+
+def parse_cpus(text: str) -> CpuSet:
+    """A CPU list as the kubelet reads it: no blanks. Raises ValueError with its message."""
+    found = 0
+    for part in text.split(",") if text else ():
+        ends = part.split("-", 1) if "-" in part else [part]
+        numbers = [go_atoi(end) for end in ends]
+        if len(numbers) == 2 and numbers[0] > numbers[1]:
+            raise ValueError(f'invalid range "{part}" ({numbers[0]} > {numbers[1]})')
+        first, last = numbers[0], numbers[-1]
+        if last >= 1 << 22:
+            raise ValueError(f"CPU {last} is beyond any machine's CPUs")
+        found |= ((1 << (last - first + 1)) - 1) << first
+    return CpuSet.from_mask(found)
+
+
+def go_atoi(text: str) -> int:
+    """A whole number as Go's strconv.Atoi reads it; raises ValueError with its message."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdecimal()):
+        raise ValueError(f'strconv.Atoi: parsing "{text}": invalid syntax')
+    number = int(text) if len(digits) < 20 else 1 << 64
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f'strconv.Atoi: parsing "{text}": value out of range')
+    return number
+
+
+def _eviction_hard(values: Mapping[str, Any], minor: int) -> Mapping[str, str]:
+    """The hard thresholds: the defaults stand only where the file has no evictionHard at all, or asks for a merge."""
+    defaults = dict(_EVICTION_HARD)
+    if minor >= _IMAGEFS_INODES_SINCE:
+        defaults["imagefs.inodesFree"] = "5%"
+    own = values.get("evictionHard")
+    if own is None:
+        return defaults
+    if values.get("mergeDefaultEvictionSettings") and minor >= _MERGE_EVICTION_SINCE:
+        return {**defaults, **own}
+    return own  # type: ignore[no-any-return]
+
+
+def capacity(view: KubeletView) -> dict[str, Quantity]:
+    """What the node has, as the kubelet counts it: CPUs, memory (MemTotal), huge pages by size."""
+    found = {"cpu": Quantity(len(view.cpus)), "memory": Quantity(view.memory_bytes, "BinarySI")}
+    for node in view.nodes:
+        for size, pages in node.hugepages.items():
+            name = f"hugepages-{Quantity(size, 'BinarySI')}"
+            found[name] = found.get(name, Quantity(0, "BinarySI")) + Quantity(size * pages, "BinarySI")
+    return found
+
+
+def eviction_reservation(settings: Settings, view: KubeletView) -> dict[str, Quantity]:
+    """The memory that hard eviction keeps free. A percentage is taken in 32-bit floating point, as the kubelet does."""
+    text = settings.eviction_hard.get("memory.available")
+    if text is None:
+        return {}
+    if not text.endswith("%"):
+        return {"memory": Quantity.parse(text)}
+    fraction = _float32(_float32(float(text[:-1])) / _float32(100.0))
+    return {"memory": Quantity(int(float(view.memory_bytes) * fraction), "BinarySI")}
+
+
+def reservation(settings: Settings, view: KubeletView) -> dict[str, Quantity]:
+    """What is kept from pods, for each resource of the capacity; resources of which nothing is kept are left out.
+
+    reservedSystemCPUs takes the place of the CPUs in kubeReserved and systemReserved. Raises ValueError where a
+    reservation is no quantity.
+    """
+    kube, system = dict(settings.kube_reserved), dict(settings.system_reserved)
+    listed = parse_cpus(settings.reserved_cpus)
+    if listed:
+        kube.pop("cpu", None)
+        system["cpu"] = str(len(listed))
+    eviction = eviction_reservation(settings, view)
+    found = {}
+    for resource in capacity(view):
+        total = Quantity()
+        for part in (system, kube):
+            if resource in part:
+                total += Quantity.parse(part[resource])
+        total += eviction.get(resource, Quantity())
+        if total:
+            found[resource] = total
+    return found
+
+
+def _float32(value: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", value))[0])

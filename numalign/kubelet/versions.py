@@ -1,0 +1,194 @@
+"""Versions: the kubelet's feature gates and policy options around CPUs, memory, topology and devices, by release.
+
+Sources: Kubernetes' pkg/features/kube_features.go, pkg/kubelet/cm/cpumanager/policy_options.go and
+pkg/kubelet/cm/topologymanager/policy_options.go of each release from 1.27 to 1.36; for 1.37 its release notes, merged
+pull requests and enhancement proposals (what these do not move is carried over from 1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Literal
+
+import msgspec
+
+from numalign.errors import WrongUsage
+
+__all__ = [
+    "CPU_OPTIONS",
+    "DEFAULT",
+    "GROUP_GATES",
+    "NEWEST",
+    "OLDEST",
+    "TOPOLOGY_OPTIONS",
+    "Gate",
+    "Group",
+    "gates",
+    "gone",
+    "options",
+    "parse_version",
+]
+
+OLDEST, NEWEST = 27, 37
+"""The minor versions of Kubernetes 1 whose rules are known."""
+DEFAULT = 36
+"""The minor version that is taken where none is asked for and none is found."""
+
+Stage = Literal["alpha", "beta", "GA", "deprecated"]
+Group = Literal["alpha", "beta", "stable"]
+
+
+class Gate(msgspec.Struct, frozen=True, rename="camel"):
+    """A feature gate in one version."""
+
+    name: str
+    stage: Stage
+    default: bool
+    locked: bool
+
+
+# A row: the gate, then each minor version from which something holds: A alpha, B beta, G GA, D deprecated; + on, 0 off
+# by default; L locked; - gone: naming the gate then keeps the kubelet from starting.
+_GATES = """
+    CPUManager                                 27 G+L  33 -
+    CPUManagerPolicyAlphaOptions               27 A0
+    CPUManagerPolicyBetaOptions                27 B+
+    CPUManagerPolicyOptions                    27 B+  33 G+L
+    ChangeContainerStatusOnKubeletRestart      36 D0
+    CustomCPUCFSQuotaPeriod                    27 A0  36 G+  37 G+L
+    DRAAdminAccess                             32 A0  34 B+  36 G+L
+    DRAConsumableCapacity                      34 A0  36 B+
+    DRADerivedAttributes                       37 A0
+    DRADeviceBindingConditions                 34 A0  36 B+
+    DRADeviceTaintRules                        35 A0  36 B0  37 G+
+    DRADeviceTaints                            33 A0  36 B+  37 G+
+    DRAExtendedResource                        34 A0  36 B+  37 G+
+    DRAListTypeAttributes                      36 A0
+    DRANodeAllocatableResources                36 A0
+    DRAPartitionableDevices                    33 A0  36 B+
+    DRAPrioritizedList                         33 A0  34 B+  36 G+  37 G+L
+    DRAResourceClaimDeviceStatus               32 A0  33 B+  37 G+
+    DRAResourcePoolStatus                      36 A0
+    DRAWorkloadResourceClaims                  36 A0  37 B0
+    DevicePluginCDIDevices                     28 A0  29 B+  31 G+L  34 -
+    DevicePlugins                              27 G+L  28 -
+    DisableCPUQuotaWithExclusiveCPUs           33 B+  36 D+  37 D+L
+    DownwardAPIHugePages                       27 G+L  29 -
+    DynamicResourceAllocation                  27 A0  32 B0  34 G+  35 G+L
+    GracefulNodeShutdown                       27 B+
+    HugepageAwareEviction                      37 B+
+    InPlacePodLevelResourcesVerticalScaling    35 A0  36 B+
+    InPlacePodVerticalScaling                  27 A0  33 B+  35 G+L
+    InPlacePodVerticalScalingAllocatedStatus   32 A0  33 D0  36 -
+    InPlacePodVerticalScalingExclusiveCPUs     32 A0
+    InPlacePodVerticalScalingExclusiveMemory   34 A0
+    InPlacePodVerticalScalingInitContainers    36 B+  37 G+L
+    KubeletCgroupDriverFromCRI                 28 A0  31 B+  34 G+L
+    KubeletInUserNamespace                     27 A0
+    KubeletPSI                                 33 A0  34 B+  36 G+L
+    KubeletPodResources                        27 B+  28 G+L  30 -
+    KubeletPodResourcesDynamicResources        27 A0  34 B+  36 G+L
+    KubeletPodResourcesGet                     27 A0  34 B+  36 G+L
+    KubeletPodResourcesGetAllocatable          27 B+  28 G+L  29 -
+    KubeletPodResourcesListUseActivePods       34 D+
+    KubeletSeparateDiskGC                      29 A0  31 B+
+    LegacySidecarContainers                    33 D0  34 -
+    MemoryManager                              27 B+  32 G+L  36 -
+    MemoryQoS                                  27 A0  37 B+
+    MutablePodResourcesForSuspendedJobs        35 A0  36 B+
+    NodeSwap                                   27 A0  28 B0  30 B+  34 G+L
+    PodLevelResourceManagers                   36 A0  37 B0
+    PodLevelResources                          32 A0  34 B+
+    PodLevelResourcesFixDefaulting             37 B+
+    PodLevelResourcesFixKubeletQOSClass        37 B+
+    ResourceHealthStatus                       31 A0  36 B+
+    ResourceHealthStatusMessage                36 B+
+    SidecarContainers                          28 A0  29 B+  33 G+L  37 -
+    SizeMemoryBackedVolumes                    27 B+  32 G+L  35 -
+    TopologyAwareWorkloadScheduling            36 A0
+    TopologyManager                            27 G+L  29 -
+    TopologyManagerPolicyAlphaOptions          27 A0
+    TopologyManagerPolicyBetaOptions           27 B0  28 B+
+    TopologyManagerPolicyOptions               27 A0  28 B+  32 G+  36 G+L
+    WindowsCPUAndMemoryAffinity                32 A0
+"""
+
+# The same for options: the group in which they are.
+_CPU_OPTIONS = """
+    full-pcpus-only                    27 beta   33 stable
+    distribute-cpus-across-numa        27 alpha  33 beta
+    align-by-socket                    27 alpha
+    distribute-cpus-across-cores       31 alpha
+    strict-cpu-reservation             32 alpha  33 beta  35 stable
+    prefer-align-cpus-by-uncorecache   32 alpha  34 beta  36 stable
+"""
+_TOPOLOGY_OPTIONS = """
+    prefer-closest-numa-nodes          27 alpha  28 beta  32 stable
+    max-allowable-numa-nodes           31 beta   35 stable
+"""
+
+CPU_OPTIONS = "cpuManagerPolicyOptions"
+TOPOLOGY_OPTIONS = "topologyManagerPolicyOptions"
+
+GROUP_GATES: Mapping[str, Mapping[Group, str]] = {
+    # field -> the gate that opens each group
+    CPU_OPTIONS: {"alpha": "CPUManagerPolicyAlphaOptions", "beta": "CPUManagerPolicyBetaOptions"},
+    TOPOLOGY_OPTIONS: {"alpha": "TopologyManagerPolicyAlphaOptions", "beta": "TopologyManagerPolicyBetaOptions"},
+}
+
+_STAGES: dict[str, Stage] = {"A": "alpha", "B": "beta", "G": "GA", "D": "deprecated"}
+
+
+def parse_version(text: str) -> int:
+    """The minor version of `1.33`, `v1.33.2` or `1.33.2-eks-1234`. Raises WrongUsage where its rules are not known."""
+    major, _, rest = text.strip().removeprefix("v").partition(".")
+    minor = rest.partition(".")[0].partition("-")[0].partition("+")[0]
+    if major != "1" or not (minor.isascii() and minor.isdecimal()) or len(minor) > 3:
+        raise WrongUsage(f"{text!r} is no version of Kubernetes", hint="write it as 1.33 or v1.33.2")
+    if not OLDEST <= int(minor) <= NEWEST:
+        raise WrongUsage(
+            f"Kubernetes 1.{int(minor)}: its rules are not known to this numalign",
+            hint=f"1.{OLDEST} to 1.{NEWEST} are",
+        )
+    return int(minor)
+
+
+@cache
+def gates(minor: int) -> Mapping[str, Gate]:
+    """The feature gates that a minor version has, by name."""
+    return {
+        name: Gate(name=name, stage=_STAGES[mark[0]], default=mark[1] == "+", locked=mark.endswith("L"))
+        for name, mark in _at(_GATES, minor).items()
+        if mark != "-"
+    }
+
+
+@cache
+def gone(minor: int) -> frozenset[str]:
+    """The gates of this table that a minor version does not have (any more, or yet)."""
+    return frozenset(_rows(_GATES)) - frozenset(gates(minor))
+
+
+@cache
+def options(field: str, minor: int) -> Mapping[str, Group]:
+    """The policy options of a field (CPU_OPTIONS, TOPOLOGY_OPTIONS) in a minor version, and the group of each."""
+    found = _at({CPU_OPTIONS: _CPU_OPTIONS, TOPOLOGY_OPTIONS: _TOPOLOGY_OPTIONS}[field], minor)
+    groups: dict[str, Group] = {"alpha": "alpha", "beta": "beta", "stable": "stable"}
+    return {name: groups[group] for name, group in found.items()}
+
+
+def _at(table: str, minor: int) -> dict[str, str]:
+    """What holds in a minor version: the last entry of each row that is not above it."""
+    found = {}
+    for name, entries in _rows(table).items():
+        marks = [mark for since, mark in entries if since <= minor]
+        if marks:
+            found[name] = marks[-1]
+    return found
+
+
+@cache
+def _rows(table: str) -> dict[str, tuple[tuple[int, str], ...]]:
+    rows = (line.split() for line in table.strip().splitlines())
+    return {words[0]: tuple(zip(map(int, words[1::2]), words[2::2], strict=True)) for words in rows}

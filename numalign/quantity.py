@@ -1,0 +1,130 @@
+"""Kubernetes quantities, exact: `1Gi`, `500m`, `1e3`, read, added and written as the API machinery does.
+
+Source: k8s.io/apimachinery/pkg/api/resource, 1.27 to 1.36.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Literal
+
+__all__ = ["MAX", "Quantity"]
+
+Format = Literal["DecimalSI", "BinarySI", "DecimalExponent"]
+
+MAX = (1 << 63) - 1
+"""The largest whole value; larger ones are taken for it."""
+
+_WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_WRONG_SUFFIX = "unable to parse quantity's suffix"
+
+_SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,18})")
+_LARGEST_EXPONENT = 1000
+_MAX_TEXT = 1024
+
+
+class Quantity:
+    """An exact amount and the notation in which it is written.
+
+    >>> str(Quantity.parse("1Gi") + Quantity.parse("100Mi")), str(Quantity.parse("0.5")), str(Quantity.parse("2000"))
+    ('1124Mi', '500m', '2k')
+    >>> Quantity.parse("1GB")
+    Traceback (most recent call last):
+    ...
+    ValueError: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+    """
+
+    __slots__ = ("format", "value")
+
+    def __init__(self, value: int | Fraction = 0, format: Format = "DecimalSI", /) -> None:
+        self.value = Fraction(value)
+        self.format = format
+
+    @classmethod
+    def parse(cls, text: str, /) -> Quantity:
+        """Reads a quantity; more than nano precision rounds up, and no digits are zero.
+
+        Raises ValueError with the API machinery's message.
+        """
+        match = _SHAPE.fullmatch(text) if len(text) <= _MAX_TEXT else None
+        if match is None or not text:
+            raise ValueError(_WRONG_FORMAT)
+        sign, whole, fraction, suffix = match.groups()
+        base, exponent, notation = _scale(suffix)
+        number = Fraction(int((whole or "0") + (fraction or "")), 10 ** len(fraction or ""))
+        value = number * Fraction(base) ** exponent
+        value = Fraction(-(-value.numerator * 10**9 // value.denominator), 10**9)
+        return cls(min(value, Fraction(MAX)) * (-1 if sign == "-" else 1), notation)
+
+    @property
+    def whole(self) -> int:
+        """The amount in whole units, fractions rounded up (away from zero)."""
+        return _up(self.value)
+
+    @property
+    def milli(self) -> int:
+        """The amount in thousandths, rounded up."""
+        return _up(self.value * 1000)
+
+    def __add__(self, other: Quantity) -> Quantity:
+        return Quantity(self.value + other.value, self.format if self.value else other.format)
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        return Quantity(self.value - other.value, self.format if self.value else other.format)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.value < other.value
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+    def __repr__(self) -> str:
+        return f"Quantity.parse({str(self)!r})"
+
+    def __str__(self) -> str:
+        """The canonical text: no fraction, and the largest suffix that keeps the amount whole."""
+        if self.format == "BinarySI" and abs(self.value) >= 1024:
+            number, power = self.whole, 0
+            while number % 1024 == 0 and power < 60:
+                number, power = number // 1024, power + 10
+            return f"{number}{next((name for name, bits in _BINARY.items() if bits == power), '')}"
+        return self._decimal()
+
+    def _decimal(self) -> str:
+        number, exponent = self.value * 10**9, -9
+        mantissa = _up(number)
+        if mantissa == 0:
+            return "0"
+        while mantissa % 1000 == 0 and exponent < 18:
+            mantissa, exponent = mantissa // 1000, exponent + 3
+        if self.format == "DecimalExponent":
+            return f"{mantissa}e{exponent}" if exponent else str(mantissa)
+        return f"{mantissa}{next(name for name, power in _DECIMAL.items() if power == exponent)}"
+
+
+def _scale(suffix: str) -> tuple[int, int, Format]:
+    if suffix in _DECIMAL:
+        return 10, _DECIMAL[suffix], "DecimalSI"
+    if suffix in _BINARY:
+        return 2, _BINARY[suffix], "BinarySI"
+    match = _EXPONENT.fullmatch(suffix)
+    if match is None:
+        raise ValueError(_WRONG_SUFFIX)
+    exponent = int(match.group(1))
+    return 10, max(-_LARGEST_EXPONENT, min(exponent, _LARGEST_EXPONENT)), "DecimalExponent"
+
+
+def _up(value: Fraction) -> int:
+    """The next whole number away from zero."""
+    magnitude = -(-abs(value.numerator) // value.denominator)
+    return -magnitude if value < 0 else magnitude

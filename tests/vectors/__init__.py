@@ -1,0 +1,142 @@
+"""What a real kubelet decided, and whether numalign decides the same: `python -m tests.vectors FILE`.
+
+The files beside this one were read off the kubelet of Kubernetes 1.36.2: kubelet-config.jsonl (documents and what the
+kubelet makes of them), startup.jsonl (configurations on machines of machines.json, and whether it starts), state.jsonl
+(the same with state files left from before), state/ (state files with genuine checksums).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from numalign.cpuset import CpuSet
+from numalign.kubelet.document import Refused, decode
+from numalign.kubelet.restart import obstacles
+from numalign.kubelet.rules import problems
+from numalign.kubelet.settings import Settings, settings
+from numalign.kubelet.view import KubeletView, ViewNode
+from numalign.quantity import Quantity
+
+__all__ = ["HERE", "MACHINE", "differences", "rows", "scenario_settings", "view_of"]
+
+HERE = Path(__file__).parent
+MINOR = 36
+
+MACHINE = KubeletView(
+    # the machine of kubelet-config.jsonl: 2 sockets of 8 cores and 16 CPUs, 64 GiB and four 1 GiB pages each
+    nodes=tuple(
+        ViewNode(
+            id=node,
+            memory_bytes=64 << 30,
+            cores=tuple(CpuSet((first, first + 16)) for first in range(8 * node, 8 * node + 8)),
+            sockets=frozenset((node,)),
+            hugepages={1 << 30: 4},
+            distances=None,
+        )
+        for node in range(2)
+    ),
+    memory_bytes=128 << 30,
+)
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file of one JSON object a line."""
+    with path.open() as file:
+        for line in file:
+            yield json.loads(line)
+
+
+def view_of(machine: Mapping[str, Any]) -> KubeletView:
+    """The view of a machine as machines.json describes it."""
+    nodes = []
+    for node in machine["numa_nodes"]:
+        cores: dict[tuple[int, int], int] = {}
+        for cpu in machine["cpus"]:
+            if cpu["numa"] == node["id"]:
+                key = (cpu["socket"], cpu["core"])
+                cores[key] = cores.get(key, 0) | 1 << cpu["cpu"]
+        nodes.append(
+            ViewNode(
+                id=node["id"],
+                memory_bytes=node["memory_bytes"],
+                cores=tuple(CpuSet.from_mask(bits) for bits in cores.values()),
+                sockets=frozenset(socket for socket, _ in cores),
+                hugepages={Quantity.parse(size).whole: pages for size, pages in node.get("hugepages", {}).items()},
+                distances=tuple(node["distances"]),
+            )
+        )
+    return KubeletView(nodes=tuple(nodes), memory_bytes=sum(node.memory_bytes for node in nodes))
+
+
+def config_verdict(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What numalign makes of a document, in the words of kubelet-config.jsonl."""
+    try:
+        document = decode(row["yaml"].encode(), "config.yaml", MINOR)
+    except Refused as refused:
+        return {"ok": False, "stage": refused.stage, "error": refused.message}
+    found = problems(settings(document.values, MINOR), MACHINE)
+    if found:
+        return {"ok": False, "stage": found[0].stage, "error": found[0].message}
+    if not document.ignored:
+        return {"ok": True}
+    repeated = [
+        f'\n  line {field.line}: key "{field.field}" already set in map' for field in document.ignored if field.repeated
+    ]
+    said = ["yaml: unmarshal errors:" + "".join(repeated)] if repeated else []
+    said += [f'unknown field "{field.field}"' for field in document.ignored if not field.repeated]
+    return {"ok": True, "ignored_by_lenient_decoding": "strict decoding error: " + ", ".join(said)}
+
+
+def scenario_settings(kubelet: Mapping[str, Any]) -> Settings:
+    """The settings of a scenario: its fields are those of a KubeletConfiguration, but for the eviction threshold."""
+    document = {name: value for name, value in kubelet.items() if name != "evictionHardMemory"}
+    document["evictionHard"] = (
+        {"memory.available": kubelet["evictionHardMemory"]} if "evictionHardMemory" in kubelet else {}
+    )
+    text = json.dumps({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **document})
+    return settings(decode(text.encode(), "scenario", MINOR).values, MINOR)
+
+
+def state_verdict(row: Mapping[str, Any], machines: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether a kubelet starts on a scenario's state files, in the words of state.jsonl."""
+    scenario = row["scenario"]
+    machine = scenario["machine"]
+    view = view_of(machines[machine] if isinstance(machine, str) else machine)
+    wanted = scenario_settings(scenario["kubelet"])
+    for message in [problem.message for problem in problems(wanted, view)]:
+        return {"startup_error": message}
+    files = {name: text.encode() for name, text in scenario["state"].items()}
+    for obstacle in obstacles(wanted, view, files):
+        return {"startup_error": obstacle.message}
+    return {"starts": True}
+
+
+def start_verdict(row: Mapping[str, Any], machines: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether a kubelet starts on a scenario's configuration with no state, in the words of startup.jsonl."""
+    return state_verdict({"scenario": {**row["scenario"], "state": {}}}, machines)
+
+
+def differences(path: Path, machines: Path | None = None) -> tuple[int, list[str]]:
+    """How many rows a file has, and a paragraph for each on which numalign and the kubelet differ.
+
+    Of rows with steps (admission.jsonl) it is the start that is compared.
+    """
+    known: dict[str, Any] = json.loads((machines or path.parent / "machines.json").read_text())
+    total, wrong = 0, []
+    for row in rows(path):
+        total += 1
+        expected = row["expected"]
+        if "yaml" in row:
+            have = config_verdict(row)
+        elif "state" in row["scenario"]:
+            have = state_verdict(row, known)
+        else:
+            have = start_verdict(row, known)
+            expected = expected if "startup_error" in expected else {"starts": True}
+        if have != expected:
+            name = row.get("name") or row["scenario"].get("name") or f"row {total}"
+            wrong.append(f"{name}\n  numalign: {have}\n  kubelet:  {expected}")
+    return total, wrong

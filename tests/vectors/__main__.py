@@ -1,0 +1,24 @@
+"""`python -m tests.vectors FILE …` compares numalign with what a kubelet decided; exit status 1 where they differ."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.vectors import differences
+
+
+def main(files: list[str]) -> int:
+    """Prints the rows that differ, then `N of M agree` for each file."""
+    differs = False
+    for file in files:
+        total, wrong = differences(Path(file))
+        for paragraph in wrong:
+            print(paragraph)
+        print(f"{file}: {total - len(wrong)} of {total} agree")
+        differs = differs or bool(wrong)
+    return int(differs)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
