@@ -1,29 +1,52 @@
-"""verify's checks: each has an id, and says what it saw and what to write instead.
+"""verify's checks: what the kubelet refuses, in its own words, and what starts and does harm all the same.
 
-CHECKS is the list of them, to be read from top to bottom.
+CHECKS is the list of those beyond the kubelet, to be read from top to bottom; its own are in kubelet/rules.py.
+docs/checks has a page for each id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 import msgspec
 
-from numalign.checks import policies, reserved
-from numalign.checks.finding import Finding, Severity
-from numalign.kubelet.config import KubeletConfig
+from numalign.checks import configuration, memory, policies, reserved
+from numalign.checks.finding import SEVERITIES, Finding, Subject
+from numalign.checks.pages import ids
+from numalign.kubelet.document import Document, Refused
+from numalign.kubelet.settings import settings
+from numalign.kubelet.view import kubelet_view
 from numalign.machine import Machine
 
-__all__ = ["CHECKS", "Check", "Finding", "Report", "Severity", "run"]
+__all__ = ["CHECKS", "Report", "judge", "judge_refused"]
 
+CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
+    policies.cpu_manager,
+    policies.whole_cores_only,
+    policies.cpus_per_core,
+    policies.topology_manager,
+    policies.options_without_effect,
+    policies.options_at_odds,
+    policies.distribute_hangs,
+    policies.device_numa_nodes,
+    policies.gpu_request_limit,
+    policies.admission_cost,
+    reserved.everything,
+    reserved.most,
+    reserved.split_core,
+    reserved.numa_nodes,
+    reserved.isolated,
+    reserved.shared_pool,
+    reserved.overwritten,
+    memory.manager_off,
+    memory.eviction_percentage,
+    memory.exceeds_node,
+    memory.on_cpuless_nodes,
+    memory.uneven_hugepages,
+)
 
-class Check(msgspec.Struct, frozen=True):
-    """A check: `run` yields what it finds wrong, nothing where all is well."""
-
-    id: str
-    title: str
-    run: Callable[[Machine, KubeletConfig], Iterator[Finding]]
+StateFiles = Mapping[str, bytes]
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,48 +54,37 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
     api_version: str
     kind: Literal["VerifyReport"]
+    kubernetes_version: str
     machine: str | None
     config: str
     findings: tuple[Finding, ...]
     passed: int
 
 
-CHECKS: tuple[Check, ...] = (
-    Check("kubelet-document", "the document is a KubeletConfiguration", policies.document),
-    Check("kubelet-field-unknown", "no field that matters here is misspelt", policies.misspelt),
-    Check("cpu-manager-policy", "the CPU manager gives out exclusive CPUs", policies.cpu_manager),
-    Check("cpu-manager-options", "exclusive CPUs are whole cores", policies.cpu_manager_options),
-    Check("topology-manager-policy", "the topology manager aligns CPUs and devices", policies.topology_manager),
-    Check(
-        "topology-manager-scope", "the topology manager's scope is one that the kubelet has", policies.topology_scope
-    ),
-    Check("numa-node-limit", "the kubelet starts with this many NUMA nodes", policies.numa_node_limit),
-    Check("device-numa-nodes", "the devices to align have NUMA nodes", policies.device_numa_nodes),
-    Check("reserved-cpus-missing", "the static CPU manager has a reservation", reserved.missing),
-    Check("reserved-cpus-cgroups", "reservedSystemCPUs stands without reserved cgroups", reserved.cgroups),
-    Check("reserved-cpus-list", "reservedSystemCPUs is a CPU list", reserved.malformed),
-    Check("reserved-cpus-offline", "the reserved CPUs are online", reserved.offline),
-    Check("reserved-cpus-everything", "CPUs are left for the pods", reserved.everything),
-    Check("reserved-cpus-split-core", "the reserved CPUs are whole cores", reserved.split_core),
-    Check(
-        "reserved-cpus-numa-nodes", "each NUMA node with CPUs has a reserved and an exclusive one", reserved.numa_nodes
-    ),
-)
-
-
-def run(machine: Machine, config: KubeletConfig) -> Report:
-    """Every check of the configuration against the machine; findings come in the order of CHECKS."""
-    found: list[Finding] = []
-    passed = 0
+def judge(machine: Machine, document: Document, minor: int, state: StateFiles, state_folder: str) -> Report:
+    """Everything that is found about an effective configuration on a machine: the kubelet's own refusals first."""
+    subject = Subject(
+        machine=machine, view=kubelet_view(machine), settings=settings(document.values, minor), document=document
+    )
+    found = [*configuration.ignored(document, minor), *configuration.not_started(subject)]
+    found += configuration.state(subject, state, state_folder)
     for check in CHECKS:
-        findings = [msgspec.structs.replace(finding, id=check.id) for finding in check.run(machine, config)]
-        passed += not findings
-        found += findings
+        found += check(subject)
+    return _report(machine, document.source, minor, found)
+
+
+def judge_refused(machine: Machine, error: Refused, source: str, minor: int) -> Report:
+    """The report on a configuration that the kubelet does not load."""
+    return _report(machine, source, minor, [configuration.refused(error, source)])
+
+
+def _report(machine: Machine, source: str, minor: int, found: list[Finding]) -> Report:
     return Report(
         api_version="numalign/v1",
         kind="VerifyReport",
+        kubernetes_version=f"1.{minor}",
         machine=machine.name,
-        config=config.source,
-        findings=tuple(found),
-        passed=passed,
+        config=source,
+        findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
+        passed=len(ids()) - len({finding.id for finding in found}),
     )

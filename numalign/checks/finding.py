@@ -1,4 +1,4 @@
-"""What a check finds."""
+"""What a check looks at, and what it finds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["SEVERITIES", "Finding", "Severity"]
+from numalign.kubelet.document import Document
+from numalign.kubelet.settings import Settings
+from numalign.kubelet.view import KubeletView
+from numalign.machine import Machine
+
+__all__ = ["SEVERITIES", "Finding", "Severity", "Subject"]
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -16,11 +21,20 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that does not hold: where, what was seen, and what to write instead.
 
     An error keeps the kubelet from starting or makes the configuration fail in its purpose; a warning starts and does
-    harm; an info is worth knowing. `id` is the check's.
+    harm; an info is worth knowing.
     """
 
-    id: str = ""
+    id: str
     severity: Severity
     place: str
     message: str
     remedy: str | None = None
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """A configuration that a kubelet can be judged by, and the machine: as it is, and as the kubelet sees it."""
+
+    machine: Machine
+    view: KubeletView
+    settings: Settings
+    document: Document

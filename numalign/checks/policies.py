@@ -1,148 +1,133 @@
-"""Checks of the managers' policies and options.
-
-Source of the rules: kubelet pkg/kubelet/cm/{cpumanager,topologymanager}, 1.27 to 1.36.
-"""
+"""Checks of the managers' policies and options, beyond what the kubelet refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from numalign.checks.finding import Finding
-from numalign.kubelet.config import KubeletConfig
-from numalign.machine import Machine
-from numalign.probe.warn import KUBELET_MAX_NUMA_NODES
+from numalign.checks.finding import Finding, Severity, Subject
 
 __all__ = [
+    "admission_cost",
     "cpu_manager",
-    "cpu_manager_options",
+    "cpus_per_core",
     "device_numa_nodes",
-    "document",
-    "misspelt",
-    "numa_node_limit",
+    "distribute_hangs",
+    "gpu_request_limit",
+    "options_at_odds",
+    "options_without_effect",
     "topology_manager",
-    "topology_scope",
+    "whole_cores_only",
 ]
 
-API_VERSION = "kubelet.config.k8s.io/v1beta1"
-KIND = "KubeletConfiguration"
-
-FIELDS = (
-    *("cpuManagerPolicy", "cpuManagerPolicyOptions", "cpuManagerReconcilePeriod", "reservedSystemCPUs"),
-    *("topologyManagerPolicy", "topologyManagerPolicyOptions", "topologyManagerScope"),
-    *("memoryManagerPolicy", "reservedMemory", "kubeReserved", "systemReserved"),
-    *("kubeReservedCgroup", "systemReservedCgroup", "enforceNodeAllocatable", "evictionHard", "featureGates"),
-)
-"""The fields that decide about alignment."""
-
-_CPU_POLICIES = ("none", "static")
-_TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
-_SCOPES = ("container", "pod")
-_MAX_NUMA_NODES_OPTION = "max-allowable-numa-nodes"
+SLOW_MERGE_NODES = 8
+"""NUMA nodes from which best-effort and restricted try too many combinations (measured: over two minutes a pod)."""
+SLOW_MEMORY_NODES = 16
+"""NUMA nodes from which the static memory manager is slow (measured: 0.3 s a pod, doubling with each)."""
+_FIXED_HANG = 38
 
 
-def document(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """apiVersion and kind."""
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
-        value = config.fields.get(field)
-        if value != wanted:
-            saw = f"{field} is {value!r}" if value is not None else f"{field} is missing"
-            yield _error(config, field, f"{saw}: the kubelet does not load it", f"write {field}: {wanted}")
-
-
-def misspelt(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """Names that are nearly a field of ours: the kubelet skips unknown fields without failing."""
-    strangers = [name for name in config.fields if name not in FIELDS and name not in ("apiVersion", "kind")]
-    if not strangers:
-        return
-    from difflib import get_close_matches
-
-    lower = {field.lower(): field for field in FIELDS}
-    for name in strangers:
-        near = lower.get(name.lower()) or next(iter(get_close_matches(name, FIELDS, n=1, cutoff=0.86)), None)
-        if near is None and name.lower() in ("reservedcpus", "reservedsystemcpu"):
-            near = "reservedSystemCPUs"
-        if near is not None:
-            yield _error(config, name, f"{name} is no field; the kubelet skips it", f"did you mean {near}?")
-
-
-def cpu_manager(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """cpuManagerPolicy: static."""
-    policy = config.fields.get("cpuManagerPolicy", "none")
-    if policy not in _CPU_POLICIES:
-        message = f"cpuManagerPolicy is {policy!r}, which no kubelet has: it does not start"
-        yield _error(config, "cpuManagerPolicy", message, "write cpuManagerPolicy: static")
-    elif policy == "none":
+def cpu_manager(subject: Subject) -> Iterator[Finding]:
+    """cpuManagerPolicy none gives no container exclusive CPUs."""
+    if subject.settings.cpu_policy == "none":
         message = "cpuManagerPolicy is none: no container gets exclusive CPUs, so none can be aligned"
-        yield _warning(config, "cpuManagerPolicy", message, "write cpuManagerPolicy: static")
-
-
-def cpu_manager_options(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """cpuManagerPolicyOptions: strings, with full-pcpus-only."""
-    options = config.fields.get("cpuManagerPolicyOptions") or {}
-    yield from _string_values(config, "cpuManagerPolicyOptions", options)
-    if config.fields.get("cpuManagerPolicy") != "static" or not isinstance(options, Mapping):
-        return
-    shared = any(len(core.cpus) > 1 for core in machine.cores)
-    if shared and str(options.get("full-pcpus-only", "false")).lower() != "true":
-        message = "full-pcpus-only is not set: two containers can get CPUs of one core and slow each other down"
-        yield _warning(
-            config, "cpuManagerPolicyOptions", message, 'write cpuManagerPolicyOptions: {full-pcpus-only: "true"}'
+        yield _found(
+            subject, "cpu-manager-off", "warning", "cpuManagerPolicy", message, "write cpuManagerPolicy: static"
         )
 
 
-def topology_manager(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """topologyManagerPolicy: one that aligns."""
-    field = "topologyManagerPolicy"
-    policy = config.fields.get(field, "none")
-    yield from _string_values(
-        config, "topologyManagerPolicyOptions", config.fields.get("topologyManagerPolicyOptions") or {}
-    )
-    if policy not in _TOPOLOGY_POLICIES:
-        message = f"{field} is {policy!r}, which no kubelet has: it does not start"
-        yield _error(config, field, message, f"write {field}: single-numa-node")
-    elif policy == "none":
-        yield _warning(config, field, f"{field} is none: nothing is aligned", f"write {field}: single-numa-node")
-    elif policy == "best-effort":
-        message = f"{field} is best-effort: a pod whose CPUs and devices cannot be aligned is admitted all the same"
-        yield Finding(severity="info", place=config.place(field), message=message)
-
-
-def topology_scope(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """topologyManagerScope: container or pod."""
-    scope = config.fields.get("topologyManagerScope", "container")
-    if scope not in _SCOPES:
-        message = f"topologyManagerScope is {scope!r}, which no kubelet has: it does not start"
-        yield _error(config, "topologyManagerScope", message, "write topologyManagerScope: container")
-
-
-def numa_node_limit(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """No more NUMA nodes than a topology policy allows."""
-    nodes = len(machine.numa_nodes)
-    if config.fields.get("topologyManagerPolicy", "none") == "none" or nodes <= KUBELET_MAX_NUMA_NODES:
+def whole_cores_only(subject: Subject) -> Iterator[Finding]:
+    """Without full-pcpus-only two containers can share a core."""
+    if subject.settings.cpu_policy != "static" or subject.settings.option("full-pcpus-only"):
         return
-    field = "topologyManagerPolicyOptions"
-    options = config.fields.get(field)
-    allowed = options.get(_MAX_NUMA_NODES_OPTION) if isinstance(options, Mapping) else None
-    if allowed is None:
-        what = f"this machine has {nodes} NUMA nodes"
-    elif str(allowed).isdecimal() and len(str(allowed)) < 10:
-        if int(str(allowed)) >= nodes:
-            return
-        what = f"{_MAX_NUMA_NODES_OPTION} is {allowed}, this machine has {nodes} NUMA nodes"
-    else:
-        what = f"{_MAX_NUMA_NODES_OPTION} is {allowed!r}, not a number"
-    yield _error(
-        config,
-        field,
-        f"{what}: the kubelet does not start (unsupported on machines with more than {KUBELET_MAX_NUMA_NODES} NUMA "
-        "Nodes)",
-        f'write {field}: {{{_MAX_NUMA_NODES_OPTION}: "{nodes}"}}, Kubernetes 1.31 or newer',
-    )
+    if any(len(core.cpus) > 1 for core in subject.machine.cores):
+        message = "full-pcpus-only is not set: two containers can get CPUs of one core and slow each other down"
+        remedy = 'write cpuManagerPolicyOptions: {full-pcpus-only: "true"}'
+        yield _found(subject, "shared-cores", "warning", "cpuManagerPolicyOptions", message, remedy)
 
 
-def device_numa_nodes(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
+def cpus_per_core(subject: Subject) -> Iterator[Finding]:
+    """The kubelet computes the CPUs of a core by a whole-number division over the machine."""
+    if subject.settings.cpu_policy != "static" or not subject.settings.option("full-pcpus-only"):
+        return
+    sizes = {len(core.cpus) for core in subject.machine.cores}
+    computed = subject.view.cpus_per_core
+    if (sizes and computed not in sizes | {max(sizes)}) or len(sizes) > 1:
+        message = (
+            f"the kubelet computes {len(subject.view.cpus)} CPUs / {subject.view.cores} cores = {computed} CPUs of a "
+            f"core, but cores have {' or '.join(map(str, sorted(sizes)))}: full-pcpus-only does not keep to whole cores"
+        )
+        yield _found(
+            subject,
+            "cpus-per-core",
+            "warning",
+            "cpuManagerPolicyOptions",
+            message,
+            "bring all siblings online, or take all of them offline (SMT off)",
+        )
+
+
+def topology_manager(subject: Subject) -> Iterator[Finding]:
+    """Policies that do not align, or not always."""
+    policy, field = subject.settings.topology_policy, "topologyManagerPolicy"
+    if policy == "none":
+        message = "topologyManagerPolicy is none: nothing is aligned"
+        yield _found(subject, "topology-manager-off", "warning", field, message, f"write {field}: single-numa-node")
+    elif policy == "best-effort":
+        message = "topologyManagerPolicy is best-effort: a pod that cannot be aligned is admitted all the same"
+        yield _found(subject, "topology-best-effort", "info", field, message, None)
+
+
+def options_without_effect(subject: Subject) -> Iterator[Finding]:
+    """Under policy none the topology manager's options are not even read."""
+    if subject.settings.topology_policy == "none" and subject.settings.topology_options:
+        message = "topologyManagerPolicyOptions have no effect under topologyManagerPolicy none; even unknown ones pass"
+        yield _found(subject, "topology-options-unused", "info", "topologyManagerPolicyOptions", message, None)
+
+
+def options_at_odds(subject: Subject) -> Iterator[Finding]:
+    """align-by-socket and distribute-cpus-across-numa start together and do not combine."""
+    settings = subject.settings
+    per_socket = len(subject.view.nodes) > subject.view.sockets
+    if settings.cpu_policy == "static" and settings.option("align-by-socket") and per_socket:
+        for other in ("distribute-cpus-across-numa", "distribute-cpus-across-cores"):
+            if settings.option(other):
+                message = f"align-by-socket and {other} do not combine on sockets of several NUMA nodes: CPUs of both "
+                message += "sockets can be given to one container"
+                yield _found(
+                    subject, "options-at-odds", "warning", "cpuManagerPolicyOptions", message, f"take out {other}"
+                )
+
+
+def distribute_hangs(subject: Subject) -> Iterator[Finding]:
+    """A loop without end in the kubelet's distribution over NUMA nodes."""
+    from numalign.kubelet.settings import parse_cpus
+    from numalign.plan import whole_cores
+
+    settings = subject.settings
+    if settings.cpu_policy != "static" or not settings.option("distribute-cpus-across-numa"):
+        return
+    reserved = parse_cpus(settings.reserved_cpus)
+    if settings.option("full-pcpus-only") and settings.minor < _FIXED_HANG:
+        split = whole_cores(subject.machine, reserved & subject.machine.online_cpus) - reserved
+        if split:
+            message = (
+                "distribute-cpus-across-numa with full-pcpus-only and reserved CPUs that split cores can hang the "
+                "kubelet for ever while it admits a pod"
+            )
+            yield _found(
+                subject,
+                "distribute-hangs",
+                "error",
+                "reservedSystemCPUs",
+                message,
+                f"reserve {split} too, or not their siblings",
+            )
+
+
+def device_numa_nodes(subject: Subject) -> Iterator[Finding]:
     """GPUs without a NUMA node are not aligned, whatever the policy."""
-    if config.fields.get("topologyManagerPolicy", "none") == "none" or len(machine.numa_nodes) < 2:
+    machine = subject.machine
+    if subject.settings.topology_policy == "none" or len(machine.numa_nodes) < 2:
         return
     lost = [gpu.bdf for gpu in machine.gpus if gpu.numa_node is None]
     if lost:
@@ -150,24 +135,47 @@ def device_numa_nodes(machine: Machine, config: KubeletConfig) -> Iterator[Findi
             f"{len(lost)} of {len(machine.gpus)} GPUs have no NUMA node, and no policy aligns them: {', '.join(lost)}"
         )
         remedy = "give the guest a virtual NUMA topology with its devices, or correct the firmware's"
-        yield _warning(config, "topologyManagerPolicy", message, remedy)
+        yield _found(subject, "device-numa-nodes", "warning", "topologyManagerPolicy", message, remedy)
 
 
-def _string_values(config: KubeletConfig, field: str, options: object) -> Iterator[Finding]:
-    """The values of an option map are strings; a bare true is refused."""
-    if not isinstance(options, Mapping):
-        yield _error(config, field, f"{field} is no mapping of options to strings: the kubelet does not load it", None)
-        return
-    for option, value in options.items():
-        if not isinstance(value, str):
-            shown = str(value).lower() if isinstance(value, bool) else value
-            message = f"{field}.{option} is {shown}, not a string: the kubelet does not load it"
-            yield _error(config, field, message, f'write {option}: "{shown}"')
+def gpu_request_limit(subject: Subject) -> Iterator[Finding]:
+    """Under single-numa-node a request is bounded by what one NUMA node has."""
+    machine = subject.machine
+    homes = [gpu.numa_node for gpu in machine.gpus if gpu.numa_node is not None]
+    most = max((homes.count(node) for node in set(homes)), default=0)
+    if subject.settings.topology_policy == "single-numa-node" and 0 < most < len(homes):
+        what = "pod" if subject.settings.topology_scope == "pod" else "container"
+        message = (
+            f"single-numa-node: a {what} that asks for more than {most} of the {len(homes)} GPUs is always refused"
+        )
+        remedy = "for larger ones use topologyManagerPolicy: restricted, or best-effort"
+        yield _found(subject, "gpu-request-limit", "info", "topologyManagerPolicy", message, remedy)
 
 
-def _error(config: KubeletConfig, field: str, message: str, remedy: str | None) -> Finding:
-    return Finding(severity="error", place=config.place(field), message=message, remedy=remedy)
+def admission_cost(subject: Subject) -> Iterator[Finding]:
+    """Where one admission takes minutes to hours."""
+    nodes, settings = len(subject.view.nodes), subject.settings
+    if nodes >= SLOW_MERGE_NODES and settings.topology_policy in ("best-effort", "restricted"):
+        message = (
+            f"{nodes} NUMA nodes with {settings.topology_policy}: the kubelet tries every combination of the "
+            "providers' hints, and admitting one pod with CPUs, memory and devices can take minutes"
+        )
+        remedy = "use single-numa-node, or fewer NUMA nodes (NPS, SNC)"
+        yield _found(subject, "admission-cost", "warning", "topologyManagerPolicy", message, remedy)
+    if nodes >= SLOW_MEMORY_NODES and settings.memory_policy == "Static" and settings.topology_policy != "none":
+        seconds = 0.3 * 2 ** (nodes - SLOW_MEMORY_NODES)
+        message = f"{nodes} NUMA nodes with a static memory manager: admitting one pod takes about {_time(seconds)}, "
+        message += "doubling with each NUMA node"
+        yield _found(
+            subject, "admission-cost", "error", "memoryManagerPolicy", message, "write memoryManagerPolicy: None"
+        )
 
 
-def _warning(config: KubeletConfig, field: str, message: str, remedy: str | None) -> Finding:
-    return Finding(severity="warning", place=config.place(field), message=message, remedy=remedy)
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def _found(subject: Subject, id: str, severity: Severity, field: str, message: str, remedy: str | None) -> Finding:
+    return Finding(id=id, severity=severity, place=subject.document.place(field), message=message, remedy=remedy)

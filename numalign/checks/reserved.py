@@ -1,110 +1,66 @@
-"""Checks of the reserved CPUs.
-
-Source of the rules: kubelet cmd/kubelet/app/server.go, pkg/kubelet/cm/cpumanager/policy_static.go, 1.27 to 1.36.
-"""
+"""Checks of the reserved CPUs, beyond what the kubelet refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from numalign.checks.finding import Finding, Severity
+from numalign.checks.finding import Finding, Severity, Subject
 from numalign.cpuset import CpuSet
-from numalign.kubelet.config import KubeletConfig
-from numalign.machine import Machine
+from numalign.kubelet.settings import parse_cpus
 from numalign.plan import whole_cores
 
-__all__ = ["cgroups", "everything", "malformed", "missing", "numa_nodes", "offline", "split_core"]
+__all__ = [
+    "everything",
+    "isolated",
+    "most",
+    "numa_nodes",
+    "overwritten",
+    "shared_pool",
+    "split_core",
+]
 
 FIELD = "reservedSystemCPUs"
 
 
-def missing(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """The static policy wants more than no CPU reserved."""
-    if config.fields.get("cpuManagerPolicy") != "static" or config.fields.get(FIELD):
-        return
-    reserved = (config.fields.get(field) for field in ("kubeReserved", "systemReserved"))
-    if not any(isinstance(part, Mapping) and part.get("cpu") for part in reserved):
-        message = "the static CPU manager has no CPUs reserved: the kubelet does not start"
-        first = machine.cores[0].cpus if machine.cores else CpuSet((0,))
-        yield _found(
-            "error", config, message, f'write {FIELD}: "{first}", or what numalign render kubelet-config writes'
-        )
-
-
-def cgroups(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """reservedSystemCPUs is refused beside systemReservedCgroup or kubeReservedCgroup."""
-    if not config.fields.get(FIELD):
-        return
-    for field in ("systemReservedCgroup", "kubeReservedCgroup"):
-        if config.fields.get(field):
-            yield Finding(
-                severity="error",
-                place=config.place(field),
-                message=f"{field} beside {FIELD}: the kubelet does not start (can't use reservedSystemCPUs "
-                "(--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup "
-                "(--kube-reserved-cgroup))",
-                remedy=f'write {field}: ""',
-            )
-
-
-def malformed(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """reservedSystemCPUs is a string that holds a CPU list."""
-    value = config.fields.get(FIELD)
-    if value is None or _reserved(config) is not None:
-        return
-    if not isinstance(value, str):
-        message = f"{FIELD} is {value!r}, not a string: the kubelet does not load it"
-        yield _found("error", config, message, f'write {FIELD}: "{value}"')
-        return
-    try:
-        CpuSet.parse(value)
-    except ValueError as error:
-        yield _found("error", config, f"{FIELD} is no CPU list: {error}", f'write a list such as {FIELD}: "0-3,64-67"')
-
-
-def offline(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
-    """Only online CPUs can be reserved."""
-    reserved = _reserved(config)
-    if reserved is not None and not reserved <= machine.online_cpus:
-        lost = reserved - machine.online_cpus
-        kept = reserved & machine.online_cpus
-        message = (
-            f"{FIELD} {reserved}: {lost} {'is' if len(lost) == 1 else 'are'} not online (online: {machine.online_cpus})"
-        )
-        yield _found("error", config, message, f'write {FIELD}: "{kept}"' if kept else None)
-
-
-def everything(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
+def everything(subject: Subject) -> Iterator[Finding]:
     """Something is left for exclusive use."""
-    reserved = _reserved(config)
-    if reserved and machine.online_cpus <= reserved:
-        yield _found("error", config, f"{FIELD} {reserved} are all CPUs: none is left for exclusive use", None)
+    reserved = _reserved(subject)
+    if reserved and subject.view.cpus <= reserved:
+        message = f"{FIELD} {reserved} are all CPUs: none is left for exclusive use"
+        yield _found(subject, "reserved-cpus-everything", "error", message, None)
 
 
-def split_core(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
+def most(subject: Subject) -> Iterator[Finding]:
+    """More than half reserved is most often the list of the CPUs that pods may use, by mistake."""
+    reserved, online = _reserved(subject), subject.view.cpus
+    if 2 * len(reserved) > len(online) and not online <= reserved:
+        share = round(100 * len(reserved) / len(online))
+        message = f"{share} % of the CPUs are reserved: {FIELD} lists those kept from pods, not those they may use"
+        yield _found(subject, "reserved-cpus-most", "warning", message, f'did you mean {FIELD}: "{online - reserved}"?')
+
+
+def split_core(subject: Subject) -> Iterator[Finding]:
     """A reserved CPU whose sibling is not reserved strands that sibling under full-pcpus-only."""
-    reserved = _reserved(config)
-    if not reserved:
-        return
-    online = reserved & machine.online_cpus
-    whole = whole_cores(machine, online)
-    lost = whole - online
+    reserved = _reserved(subject) & subject.machine.online_cpus
+    whole = whole_cores(subject.machine, reserved)
+    lost = whole - reserved
     if lost:
-        options = config.fields.get("cpuManagerPolicyOptions")
-        full = isinstance(options, Mapping) and str(options.get("full-pcpus-only")).lower() == "true"
-        siblings = "its sibling" if len(lost) == 1 == len(online) else "their siblings"
+        full = subject.settings.option("full-pcpus-only")
         harm = (
             f"{len(lost)} {'CPU' if len(lost) == 1 else 'CPUs'} that full-pcpus-only can never give out"
             if full
             else "containers on them share a core with the system"
         )
-        message = f"{FIELD} {reserved} leaves {siblings} {lost}: {harm}"
-        yield _found("error" if full else "warning", config, message, f'write {FIELD}: "{whole}"')
+        message = (
+            f"{FIELD} {reserved} leaves {'its sibling' if len(reserved) == 1 else 'their siblings'} {lost}: {harm}"
+        )
+        severity: Severity = "error" if full else "warning"
+        yield _found(subject, "reserved-cpus-split-core", severity, message, f'write {FIELD}: "{whole}"')
 
 
-def numa_nodes(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
+def numa_nodes(subject: Subject) -> Iterator[Finding]:
     """How the reservation lies over the NUMA nodes."""
-    reserved = _reserved(config)
+    machine, reserved = subject.machine, _reserved(subject)
     if not reserved or machine.online_cpus <= reserved:
         return
     nodes = [node for node in machine.numa_nodes if node.cpus]
@@ -112,28 +68,65 @@ def numa_nodes(machine: Machine, config: KubeletConfig) -> Iterator[Finding]:
     bare = [str(node.id) for node in nodes if not node.cpus.bits & reserved.bits]
     for id in full:
         gpus = sum(gpu.numa_node == id for gpu in machine.gpus)
-        severity: Severity = "warning" if gpus else "info"
         held = f", but it has {gpus} GPUs" if gpus > 1 else ", but it has a GPU" if gpus else ""
         message = f"all CPUs of NUMA node {id} are reserved: nothing can be aligned there{held}"
-        yield _found(severity, config, message, None)
+        yield _found(subject, "reserved-cpus-numa-nodes", "warning" if gpus else "info", message, None)
     if bare and not full:  # with a NUMA node of its own the system is meant to keep to it
         noun, verb = ("NUMA node", "has") if len(bare) == 1 else ("NUMA nodes", "have")
         message = (
             f"{noun} {', '.join(bare)} {verb} no reserved CPU: the system's work for its devices runs on other nodes"
         )
-        yield _found("info", config, message, None)
+        yield _found(subject, "reserved-cpus-numa-nodes", "info", message, None)
 
 
-def _reserved(config: KubeletConfig) -> CpuSet | None:
-    """The reserved CPUs, None where the field is missing or no CPU list."""
-    value = config.fields.get(FIELD)
-    if not isinstance(value, str):
-        return None
+def isolated(subject: Subject) -> Iterator[Finding]:
+    """isolcpus and the reservation divide the CPUs in two ways that have to agree."""
+    machine, reserved = subject.machine, _reserved(subject)
+    if not machine.isolated_cpus or subject.settings.cpu_policy != "static":
+        return
+    both = machine.isolated_cpus & reserved
+    if both:
+        message = f"CPUs {both} are isolated from the scheduler and reserved for the system, which stays on one of them"
+        yield _found(subject, "isolated-cpus", "warning", message, f"take {both} out of isolcpus, or reserve others")
+    message = (
+        f"CPUs {machine.isolated_cpus - reserved} are isolated and in the shared pool: pods without exclusive CPUs run "
+        "there without load balancing, several processes on one CPU"
+    )
+    yield _found(subject, "isolated-cpus", "warning", message, "take isolcpus off the kernel's command line")
+
+
+def shared_pool(subject: Subject) -> Iterator[Finding]:
+    """A reservation guards against exclusive use only."""
+    settings = subject.settings
+    if settings.cpu_policy == "static" and _reserved(subject) and not settings.option("strict-cpu-reservation"):
+        message = f"pods without exclusive CPUs run on the reserved CPUs {_reserved(subject)} too"
+        remedy = 'cpuManagerPolicyOptions: {strict-cpu-reservation: "true"} keeps them off (Kubernetes 1.33 and newer)'
+        yield _found(subject, "reserved-cpus-shared", "info", message, remedy)
+
+
+def overwritten(subject: Subject) -> Iterator[Finding]:
+    """reservedSystemCPUs takes the place of the cpu in kubeReserved and systemReserved."""
+    settings = subject.settings
+    lost = [
+        f"{field}.cpu {amounts['cpu']}"
+        for field, amounts in (("kubeReserved", settings.kube_reserved), ("systemReserved", settings.system_reserved))
+        if "cpu" in amounts
+    ]
+    if settings.reserved_cpus and lost:
+        count = len(_reserved(subject))
+        verb = "have" if len(lost) > 1 else "has"
+        message = f"{' and '.join(lost)} {verb} no effect: {FIELD} reserves {count} CPUs instead"
+        remedy = "provisioners that simulate allocatable have to know"
+        yield _found(subject, "reservation-overwritten", "info", message, remedy)
+
+
+def _reserved(subject: Subject) -> CpuSet:
+    """The reserved CPUs, empty where the list is none."""
     try:
-        return CpuSet.parse(value)
+        return parse_cpus(subject.settings.reserved_cpus)
     except ValueError:
-        return None
+        return CpuSet()
 
 
-def _found(severity: Severity, config: KubeletConfig, message: str, remedy: str | None) -> Finding:
-    return Finding(severity=severity, place=config.place(FIELD), message=message, remedy=remedy)
+def _found(subject: Subject, id: str, severity: Severity, message: str, remedy: str | None) -> Finding:
+    return Finding(id=id, severity=severity, place=subject.document.place(FIELD), message=message, remedy=remedy)

@@ -18,7 +18,11 @@ _ABOUT = """Inspect, configure and verify the NUMA alignment of Kubernetes GPU n
 Start with `numalign inspect`; then `numalign render kubelet-config` writes the kubelet's configuration for the
 machine, and `numalign verify` says whether the two agree.
 """
-_GROUPS = {"render": "Write the kubelet's configuration for this machine."}
+_GROUPS = {
+    "render": "Write the kubelet's configuration for this machine.",
+    "kubelet": "What a kubelet makes of a configuration, and what its versions know.",
+    "checks": "The checks that verify makes, and a page on each.",
+}
 
 
 def build() -> typer.Typer:

@@ -14,18 +14,18 @@ __all__ = ["emit", "read_file", "write_file"]
 MAX_BYTES = 64 << 20
 
 
-def read_file(path: str) -> bytes:
-    """The file's bytes (`-`: standard input). Raises CannotRead where it cannot be read or has more than 64 MiB."""
+def read_file(path: str, limit: int = MAX_BYTES) -> bytes:
+    """The file's bytes (`-`: standard input). Raises CannotRead: unreadable, or more than `limit` bytes."""
     try:
         if path == "-":
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+            data = sys.stdin.buffer.read(limit + 1)
         else:
             with open(path, "rb") as file:
-                data = file.read(MAX_BYTES + 1)
+                data = file.read(limit + 1)
     except OSError as error:
         raise CannotRead(f"{path}: {error.strerror}") from error
-    if len(data) > MAX_BYTES:
-        raise CannotRead(f"{path}: larger than {MAX_BYTES >> 20} MiB")
+    if len(data) > limit:
+        raise CannotRead(f"{path}: larger than {limit >> 20} MiB")
     return data
 
 

@@ -60,6 +60,26 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        ("kubelet", "config"),
+        "numalign.cli.kubelet:config",
+        (
+            "numalign kubelet config --config /etc/kubernetes/kubelet.yaml --config-dir /etc/kubernetes/kubelet.conf.d",
+            "numalign kubelet config --config kubelet.yaml --kubelet-flags '--reserved-cpus=0-3'",
+        ),
+    ),
+    Command(
+        ("kubelet", "allocatable"),
+        "numalign.cli.kubelet:allocatable",
+        ("numalign kubelet allocatable --config kubelet.yaml --machine node.tar.gz",),
+    ),
+    Command(
+        ("kubelet", "features"),
+        "numalign.cli.kubelet:features",
+        ("numalign kubelet features --kubernetes-version 1.33",),
+    ),
+    Command(("checks", "list"), "numalign.cli.checks:list_checks", ("numalign checks list",)),
+    Command(("checks", "show"), "numalign.cli.checks:show", ("numalign checks show reserved-cpus-split-core",)),
+    Command(
         ("snapshot",),
         "numalign.cli.snapshot:snapshot",
         (
@@ -72,6 +92,7 @@ COMMANDS: tuple[Command, ...] = (
 ARGUMENTS: dict[str, str] = {
     # parameter of a command's function -> help; it is written without a flag
     "snapshot.file": "The archive to write (- for standard output).",
+    "checks.check": "The id of a check, as verify prints it.",
 }
 
 OPTIONS: dict[str, Option] = {
@@ -100,6 +121,25 @@ OPTIONS: dict[str, Option] = {
     "reserved_cpus": Option(
         ("--reserved-cpus",), "The CPUs to keep for the system, such as 0-1,112-113; whole cores.", metavar="LIST"
     ),
+    "kubelet.output": Option(("--output", "-o"), "How to print it.", choices=("text", "json"), takes="choice"),
+    "kubelet config.output": Option(
+        ("--output", "-o"), "How to print it.", choices=("text", "yaml", "json"), takes="choice"
+    ),
+    "kubelet.config": Option(("--config",), "The KubeletConfiguration (- for standard input).", metavar="FILE"),
+    "config_dir": Option(
+        ("--config-dir",), "The directory of the kubelet's drop-ins (*.conf), merged over the file.", metavar="DIR"
+    ),
+    "kubelet_flags": Option(
+        ("--kubelet-flags",), "The kubelet's command line, which wins over the files.", metavar="TEXT"
+    ),
+    "state_dir": Option(
+        ("--state-dir",),
+        "The directory of the kubelet's state files [default: /var/lib/kubelet below the root].",
+        metavar="DIR",
+    ),
+    "kubernetes_version": Option(
+        ("--kubernetes-version",), "Whose rules to take, such as 1.33 [default: 1.36].", metavar="VERSION"
+    ),
     "config": Option(
         ("--config",),
         "The KubeletConfiguration to verify [default: /var/lib/kubelet/config.yaml below the root].",
@@ -116,7 +156,8 @@ OPTIONS: dict[str, Option] = {
 
 def option_of(command: Command, parameter: str) -> Option:
     """The row of a command's parameter."""
-    return OPTIONS.get(f"{command.words[0]}.{parameter}") or OPTIONS[parameter]
+    whole = OPTIONS.get(f"{' '.join(command.words)}.{parameter}")
+    return whole or OPTIONS.get(f"{command.words[0]}.{parameter}") or OPTIONS[parameter]
 
 
 def function_of(command: Command) -> Callable[..., int]:

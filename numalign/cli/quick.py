@@ -25,14 +25,15 @@ def read(words: list[str], environment: dict[str, str]) -> Call | None:
     for command in COMMANDS:
         if tuple(words[: len(command.words)]) == command.words:
             function = function_of(command)
-            parameters = _parameters(command, parameters_of(function), words[len(command.words) :], environment)
+            parameters = _parameters(command, function, words[len(command.words) :], environment)
             return None if parameters is None else Call(function, parameters)
     return None
 
 
 def _parameters(
-    command: Command, names: tuple[str, ...], words: list[str], environment: dict[str, str]
+    command: Command, function: Callable[..., int], words: list[str], environment: dict[str, str]
 ) -> dict[str, str | bool] | None:
+    names = parameters_of(function)
     arguments = [name for name in names if f"{command.words[0]}.{name}" in ARGUMENTS]
     rows = {name: option_of(command, name) for name in names if name not in arguments}
     by_flag = {flag: name for name, row in rows.items() for flag in row.flags}
@@ -55,7 +56,15 @@ def _parameters(
             found[arguments.pop(0)] = word
         else:
             return None
-    return None if arguments else found
+    return None if arguments or not _required(function) <= set(found) else found
+
+
+def _required(function: Callable[..., int]) -> set[str]:
+    """The parameters without a default."""
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount - len(function.__defaults__ or ())]
+    keyword = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return {*positional, *keyword} - set(function.__kwdefaults__ or ())
 
 
 def _value(row: Option, rest: object, written: str | None) -> str | bool | None:

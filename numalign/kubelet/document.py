@@ -16,7 +16,7 @@ from numalign.kubelet import gojson, yaml
 from numalign.kubelet.fields import STRUCTS, fields
 from numalign.quantity import Quantity
 
-__all__ = ["API_VERSION", "KIND", "Document", "Ignored", "Refused", "decode"]
+__all__ = ["API_VERSION", "KIND", "Document", "Ignored", "Refused", "decode", "named_places", "typed"]
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
 KIND = "KubeletConfiguration"
@@ -38,24 +38,33 @@ class Ignored(msgspec.Struct, frozen=True):
     """A field that has no effect: unknown to this version, or written again further down."""
 
     field: str
+    source: str
     line: int | None
     repeated: bool
 
+    @property
+    def place(self) -> str:
+        """`FILE:LINE` of the field."""
+        return f"{self.source}:{self.line}" if self.line else self.source
+
 
 class Document(msgspec.Struct, frozen=True):
-    """A configuration as decoded: the known fields, of their types, null ones left out; and where they stand."""
+    """A configuration as decoded: the known fields, of their types, null ones left out; and where they stand.
+
+    `raw` has them as they were written, to merge.
+    """
 
     source: str
     values: Mapping[str, Any]
-    places: Mapping[yaml.Path, tuple[int, int]]
+    raw: Mapping[str, Any]
+    places: Mapping[yaml.Path, str]
     ignored: tuple[Ignored, ...]
 
     def place(self, *path: str | int) -> str:
         """`FILE:LINE` of a field (where its name stands), or of the nearest one around it that is written."""
         for end in range(len(path), 0, -1):
-            found = self.places.get((*path[:end], "")) or self.places.get(path[:end])
-            if found:
-                return f"{self.source}:{found[0]}"
+            if path[:end] in self.places:
+                return self.places[path[:end]]
         return self.source
 
 
@@ -78,9 +87,28 @@ def decode(data: bytes, source: str, minor: int) -> Document:
             place = parsed.places.get((*refused.path, "")) or parsed.places.get(refused.path)
             refused.line = place[0] if place else None
         raise
-    ignored = [Ignored(_dotted(path), parsed.places.get((*path, ""), (None,))[0], False) for path in decoder.unknown]
-    ignored += [Ignored(duplicate.key, duplicate.line, True) for duplicate in parsed.duplicates]
-    return Document(source=source, values=values, places=parsed.places, ignored=tuple(ignored))
+    ignored = [
+        Ignored(_dotted(path), source, parsed.places.get((*path, ""), (None,))[0], False) for path in decoder.unknown
+    ]
+    ignored += [Ignored(duplicate.key, source, duplicate.line, True) for duplicate in parsed.duplicates]
+    raw = {name: entry for name, entry in parsed.value.items() if name in decoder.known and entry is not None}
+    places = named_places(parsed, source)
+    return Document(source=source, values=values, raw=raw, places=places, ignored=tuple(ignored))
+
+
+def typed(values: Mapping[str, Any], minor: int) -> dict[str, Any]:
+    """Values that are no text of their own (merged ones) taken into the fields' types. Raises Refused."""
+    known = fields(minor)
+    return _Decoder(known).object(values, KIND, (), known)
+
+
+def named_places(parsed: yaml.Parsed, source: str) -> dict[yaml.Path, str]:
+    """`FILE:LINE` of every field: where its name stands, or an entry of a list begins."""
+    found = {path: f"{source}:{place[0]}" for path, place in parsed.places.items() if not path or path[-1] != ""}
+    found.update(
+        {path[:-1]: f"{source}:{place[0]}" for path, place in parsed.places.items() if path and path[-1] == ""}
+    )
+    return found
 
 
 def _parsed(data: bytes, source: str) -> tuple[yaml.Parsed, str]:

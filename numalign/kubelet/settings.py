@@ -19,8 +19,10 @@ from numalign.quantity import Quantity
 
 __all__ = [
     "BOOLEANS",
+    "DECISIVE",
     "Settings",
     "capacity",
+    "default_eviction_hard",
     "eviction_reservation",
     "go_atoi",
     "parse_cpus",
@@ -42,6 +44,27 @@ _EVICTION_HARD = {
 }
 _IMAGEFS_INODES_SINCE = 30
 _MERGE_EVICTION_SINCE = 33
+
+
+DECISIVE = {
+    # the fields that decide about CPUs, memory and devices -> their defaults, as text
+    "cpuManagerPolicy": "none",
+    "cpuManagerPolicyOptions": "{}",
+    "reservedSystemCPUs": '""',
+    "topologyManagerPolicy": "none",
+    "topologyManagerScope": "container",
+    "topologyManagerPolicyOptions": "{}",
+    "memoryManagerPolicy": "None",
+    "reservedMemory": "[]",
+    "kubeReserved": "{}",
+    "systemReserved": "{}",
+    "kubeReservedCgroup": '""',
+    "systemReservedCgroup": '""',
+    "enforceNodeAllocatable": '["pods"]',
+    "cgroupsPerQOS": "true",
+    "evictionHard": "{}",
+    "featureGates": "{}",
+}
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -101,7 +124,7 @@ def settings(values: Mapping[str, Any], minor: int) -> Settings:
         system_reserved_cgroup=values.get("systemReservedCgroup") or "",
         enforce=tuple(values.get("enforceNodeAllocatable", ("pods",))),
         cgroups_per_qos=values.get("cgroupsPerQOS", True),
-        eviction_hard=_eviction_hard(values, minor),
+        eviction_hard=default_eviction_hard(values, minor),
         feature_gates=values.get("featureGates") or {},
     )
 
@@ -132,7 +155,7 @@ def go_atoi(text: str) -> int:
     return number
 
 
-def _eviction_hard(values: Mapping[str, Any], minor: int) -> Mapping[str, str]:
+def default_eviction_hard(values: Mapping[str, Any], minor: int) -> Mapping[str, str]:
     """The hard thresholds: the defaults stand only where the file has no evictionHard at all, or asks for a merge."""
     defaults = dict(_EVICTION_HARD)
     if minor >= _IMAGEFS_INODES_SINCE:

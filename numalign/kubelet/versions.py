@@ -22,8 +22,11 @@ __all__ = [
     "NEWEST",
     "OLDEST",
     "TOPOLOGY_OPTIONS",
+    "Features",
     "Gate",
     "Group",
+    "PolicyOption",
+    "features",
     "gates",
     "gone",
     "options",
@@ -152,6 +155,42 @@ def parse_version(text: str) -> int:
             hint=f"1.{OLDEST} to 1.{NEWEST} are",
         )
     return int(minor)
+
+
+class PolicyOption(msgspec.Struct, frozen=True, rename="camel"):
+    """A policy option in one version; `gate` is the one that has to be turned on for it, if any."""
+
+    name: str
+    field: str
+    group: Group
+    gate: str | None
+
+
+class Features(msgspec.Struct, frozen=True, rename="camel"):
+    """The gates and options of a version."""
+
+    api_version: str
+    kind: Literal["KubeletFeatures"]
+    kubernetes_version: str
+    gates: tuple[Gate, ...]
+    options: tuple[PolicyOption, ...]
+
+
+def features(minor: int) -> Features:
+    """Everything that this module knows of a minor version."""
+    found = []
+    for field in (CPU_OPTIONS, TOPOLOGY_OPTIONS):
+        for name, group in options(field, minor).items():
+            gate = GROUP_GATES[field].get(group)
+            needed = gate if gate and not gates(minor)[gate].default else None
+            found.append(PolicyOption(name=name, field=field, group=group, gate=needed))
+    return Features(
+        api_version="numalign/v1",
+        kind="KubeletFeatures",
+        kubernetes_version=f"1.{minor}",
+        gates=tuple(sorted(gates(minor).values(), key=lambda gate: gate.name)),
+        options=tuple(found),
+    )
 
 
 @cache

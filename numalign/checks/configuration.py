@@ -1,0 +1,85 @@
+"""What the kubelet itself makes of a configuration and its state files, as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from numalign.checks.finding import Finding, Subject
+from numalign.kubelet.document import Document, Refused
+from numalign.kubelet.fields import nearest
+from numalign.kubelet.restart import obstacles
+from numalign.kubelet.rules import problems
+
+__all__ = ["ignored", "not_started", "refused", "state"]
+
+
+def refused(error: Refused, source: str) -> Finding:
+    """The configuration is none that the kubelet loads."""
+    return Finding(
+        id="config-not-loaded",
+        severity="error",
+        place=f"{source}:{error.line}" if error.line else source,
+        message=f"the kubelet does not load it: {_shortened(error.message)}",
+        remedy=_load_remedy(error),
+    )
+
+
+def ignored(document: Document, minor: int) -> Iterator[Finding]:
+    """Fields that have no effect: the kubelet only logs that it reads the file leniently."""
+    for field in document.ignored:
+        if field.repeated:
+            yield Finding(
+                id="field-repeated",
+                severity="warning",
+                place=field.place,
+                message=f"{field.field} stands twice; the kubelet takes the last",
+                remedy="take one of the two out",
+            )
+            continue
+        near = nearest(field.field.rpartition(".")[2], minor)
+        yield Finding(
+            id="field-ignored",
+            severity="error" if near else "warning",
+            place=field.place,
+            message=f"{field.field} is no field of Kubernetes 1.{minor}; the kubelet skips it",
+            remedy=f"did you mean {near}?" if near else None,
+        )
+
+
+def not_started(subject: Subject) -> Iterator[Finding]:
+    """Everything that keeps the kubelet from starting on this machine, in its own order and words."""
+    for problem in problems(subject.settings, subject.view):
+        yield Finding(
+            id=problem.id,
+            severity="error",
+            place=subject.document.place(*problem.path),
+            message=f"the kubelet does not start: {problem.message}",
+            remedy=problem.remedy,
+        )
+
+
+def state(subject: Subject, files: Mapping[str, bytes], folder: str) -> Iterator[Finding]:
+    """State files from before, on which the kubelet does not start."""
+    for obstacle in obstacles(subject.settings, subject.view, files, folder):
+        yield Finding(
+            id=obstacle.id,
+            severity="error",
+            place=obstacle.file,
+            message=f"the kubelet does not start: {obstacle.message} ({obstacle.why})",
+            remedy=obstacle.remedy,
+        )
+
+
+def _load_remedy(error: Refused) -> str | None:
+    """What to write where a value has the wrong type: most often a string without its quotes."""
+    if error.message.endswith("of type string") and error.path:
+        return f"write the value of {'.'.join(map(str, error.path))} in quotes"
+    if "'Kind' is missing" in error.message or "'apiVersion' is missing" in error.message:
+        return "begin it with apiVersion: kubelet.config.k8s.io/v1beta1 and kind: KubeletConfiguration"
+    return None
+
+
+def _shortened(message: str) -> str:
+    """Without the copy of the whole document that some of the kubelet's messages carry."""
+    head, mark, rest = message.partition("is missing in '")
+    return f"{head}is missing" if mark and len(rest) > 80 else message

@@ -1,0 +1,58 @@
+"""`kubelet config`: the effective configuration and where it comes from."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from numalign.kubelet.document import Document
+from numalign.kubelet.settings import DECISIVE
+from numalign.report.text import plain_table
+from numalign.words import printable
+
+__all__ = ["draw", "printed"]
+
+
+def draw(console: Console, document: Document) -> None:
+    """The fields that decide about alignment, with their values and places; then what has no effect."""
+    table = plain_table(("field", "left"), ("value", "left"), ("from", "left"))
+    for field, default in DECISIVE.items():
+        value = document.raw.get(field, document.values.get(field))
+        if isinstance(value, dict) and value:
+            for key in value:
+                place = document.places.get((field, key)) or document.place(field)
+                table.add_row(f"{field}.{printable(str(key))}", _shown(value[key]), printable(place))
+        elif value is None or value == "":
+            table.add_row(field, default, "default")
+        else:
+            table.add_row(field, _shown(document.values.get(field, value)), printable(document.place(field)))
+    console.print(table)
+    for ignored in document.ignored:
+        what = "stands twice, the last holds" if ignored.repeated else "is no field, skipped"
+        console.print(Text(f"{printable(ignored.field)} ({printable(ignored.place)}) {what}"))
+
+
+def printed(document: Document, output: str) -> bytes:
+    """The whole effective document as YAML or JSON."""
+    values = {"apiVersion": document.values.get("apiVersion"), "kind": document.values.get("kind"), **document.raw}
+    flags = [field for field in document.values if document.place(field).startswith("--")]
+    values.update({field: document.values[field] for field in flags})
+    if output == "json":
+        return msgspec.json.format(msgspec.json.encode(values, enc_hook=str), indent=2) + b"\n"
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.width = 4096
+    stream = io.BytesIO()
+    yaml.dump(msgspec.to_builtins(values, enc_hook=str), stream)
+    return stream.getvalue()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return printable(value)
+    return printable(msgspec.json.encode(value, enc_hook=str).decode())

@@ -1,0 +1,262 @@
+# ruff: noqa: E501 - the messages are read as they are
+"""Reading a configuration: the kubelet's YAML, its types, drop-ins and flags; and no text breaks it."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import numalign.kubelet.yaml
+from numalign.errors import CannotRead
+from numalign.kubelet import gojson, yaml
+from numalign.kubelet.document import Document, Refused, decode, nanoseconds
+from numalign.kubelet.effective import effective, parse_flags
+from numalign.kubelet.rules import problems
+from numalign.kubelet.settings import go_atoi, parse_cpus, settings
+from tests.vectors import MACHINE
+
+HEADER = b"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+NAMES = ("cpuManagerPolicy", "reservedSystemCPUs", "reservedMemory", "evictionHard", "kubeReserved", "featureGates", "maxPods",
+         "enforceNodeAllocatable", "topologyManagerPolicyOptions", "cpuManagerReconcilePeriod", "memorySwap", "<<", "x")  # fmt: skip
+SCALARS = ("on", "0", "1_0", "0x1", "1:30", "~", "''", '"a"', "1e3", ".inf", "-1", "static", "5%", "1Gi", "0-3", "[]", "{}", "*a",
+           "&a b", "!!python/object:os.system x", "!!binary aGk=", "- a", "|\n  x", "[{numaNode: 0, limits: {memory: 1Gi}}]")  # fmt: skip
+
+
+def load(text: bytes, minor: int = 36) -> Document:
+    return decode(HEADER + text, "f.yaml", minor)
+
+
+def refusal(text: bytes, minor: int = 36) -> tuple[str, int | None]:
+    with pytest.raises(Refused) as caught:
+        load(text, minor)
+    return caught.value.message.removeprefix("failed to decode: "), caught.value.line
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("on", True),
+        ("No", False),
+        ("y", True),
+        ("~", None),
+        ("", None),
+        ("0x1F", 31),
+        ("0b101", 5),
+        ("010", 8),
+        ("0o10", 8),
+        ("1_000", 1000),
+        ("-0x10", -16),
+        ("08", 8.0),
+        ("1:30", "1:30"),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("2024-01-01", "2024-01-01"),
+        ("18446744073709551615", (1 << 64) - 1),
+        ("0-3", "0-3"),
+        ("+1", 1),
+        ("1__", 1),
+        ("_1", "_1"),
+    ],
+)
+def test_bare_words_mean_what_the_kubelets_yaml_says(text: str, value: Any) -> None:
+    found = yaml.scalar(text)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        (b"maxPods: a", "json: cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32", 3),
+        (b"maxPods: 1.5", "json: cannot unmarshal number 1.5 into Go struct field KubeletConfiguration.maxPods of type int32", 3),
+        (b"failSwapOn: 'no'", "json: cannot unmarshal string into Go struct field KubeletConfiguration.failSwapOn of type bool", 3),
+        (b"kubeReserved: a", "json: cannot unmarshal string into Go struct field KubeletConfiguration.kubeReserved of type map[string]string", 3),
+        (b"\nreservedMemory: 1", "json: cannot unmarshal number into Go struct field KubeletConfiguration.reservedMemory of type []v1beta1.MemoryReservation", 4),
+        (b"syncFrequency: 10", "json: cannot unmarshal number into Go value of type string", 3),
+        (b"syncFrequency: 10x", 'time: invalid duration "10x"', 3),
+        (b"kind: Pod", 'no kind "Pod" is registered for version "kubelet.config.k8s.io/v1beta1" in scheme', 3),
+    ],
+)  # fmt: skip
+def test_a_wrong_type_is_refused_in_gos_words_and_at_its_line(text: bytes, message: str, line: int) -> None:
+    assert refusal(text) == (message, line)
+
+
+def test_newer_fields_are_unknown_to_older_kubelets() -> None:
+    text = b"mergeDefaultEvictionSettings: true"
+    assert [field.field for field in load(text, 32).ignored] == ["mergeDefaultEvictionSettings"]
+    assert load(text, 33).ignored == ()
+
+
+def test_nested_unknown_fields_are_named_with_their_place() -> None:
+    document = load(b"reservedMemory:\n- numaNode: 0\n  limit: {memory: 1Gi}\n")
+    assert [(field.field, field.place) for field in document.ignored] == [("reservedMemory[0].limit", "f.yaml:5")]
+
+
+def test_bom_and_crlf_and_json_are_read() -> None:
+    assert decode(b"\xef\xbb\xbf" + HEADER.replace(b"\n", b"\r\n") + b"maxPods: 7\r\n", "f", 36).values["maxPods"] == 7
+    text = b'{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "maxPods": 7}'
+    assert decode(text, "f", 36).values["maxPods"] == 7
+
+
+def test_merge_keys_and_aliases_are_followed() -> None:
+    document = load(b"kubeReserved: &a {cpu: '1'}\nsystemReserved: {<<: *a, memory: 1Gi}\n")
+    assert document.values["systemReserved"] == {"cpu": "1", "memory": "1Gi"}
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(SCALARS)), max_size=6), st.integers(27, 37))
+def test_any_configuration_is_judged_or_refused(entries: list[tuple[str, str]], minor: int) -> None:
+    text = HEADER + "\n".join(f"{name}: {value}" for name, value in entries).encode()
+    try:
+        document = effective(("f.yaml", text), {}, {}, minor)
+    except Refused:
+        return
+    for problem in problems(settings(document.values, minor), MACHINE):
+        assert problem.message
+        assert document.place(*problem.path)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_document_or_refused(data: bytes) -> None:
+    for prefix in (b"", HEADER, b"{"):
+        with contextlib.suppress(Refused, CannotRead):
+            assert decode(prefix + data, "f.yaml", 36).values["kind"] == "KubeletConfiguration"
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_json_or_gos_complaint(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        assert gojson.kind_of(gojson.decode(text)) in ("bool", "number", "string", "array", "object")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "unexpected end of JSON input"),
+        ("static", "invalid character 's' looking for beginning of value"),
+        ('{"a":1', "unexpected end of JSON input"),
+        ('{"a" 1}', "invalid character '1' after object key"),
+        ('{"a":1 "b"', "invalid character '\"' after object key:value pair"),
+        ("[1 2]", "invalid character '2' after array element"),
+        ("trux", "invalid character 'x' in literal true (expecting 'e')"),
+        ("1.", "unexpected end of JSON input"),
+        ("1.x", "invalid character 'x' after decimal point in numeric literal"),
+        ('"\\x"', "invalid character 'x' in string escape code"),
+        ('{"a":1}x', "invalid character 'x' after top-level value"),
+        ("[" * 20000, "exceeded max depth"),
+    ],
+)
+def test_bad_json_is_told_in_gos_words(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        gojson.decode(text)
+    assert str(caught.value) == complaint
+
+
+def test_drop_ins_merge_maps_replace_lists_and_take_keys_out() -> None:
+    base = HEADER + (
+        b"cpuManagerPolicy: none\nkubeReserved: {cpu: '1', memory: 1Gi}\n"
+        b"reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\nenforceNodeAllocatable: [none]\n"
+    )
+    drop_ins = {
+        "d/10.conf": HEADER + b"kubeReserved: {memory: 2Gi, cpu: null}\nevictionHard: {nodefs.available: 5%}\n",
+        "d/20.conf": HEADER + b"reservedMemory: [{numaNode: 1, limits: {memory: 2Gi}}]\ncpuManagerPolicy: static\n",
+    }
+    found = effective(("f.yaml", base), drop_ins, {}, 36)
+    assert found.values["kubeReserved"] == {"memory": "2Gi"}
+    assert [(entry["numaNode"], str(entry["limits"]["memory"])) for entry in found.values["reservedMemory"]] == [
+        (1, "2Gi")
+    ]
+    assert found.values["evictionHard"]["memory.available"] == "100Mi"
+    assert found.values["evictionHard"]["nodefs.available"] == "5%"
+    assert found.values["enforceNodeAllocatable"] == ["none"]
+    assert [
+        found.place(*path) for path in (("cpuManagerPolicy",), ("kubeReserved", "memory"), ("enforceNodeAllocatable",))
+    ] == [
+        "d/20.conf:4",
+        "d/10.conf:3",
+        "f.yaml:6",
+    ]
+    assert found.place("evictionHard", "memory.available") == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "minor", "says"),
+    [
+        (b"", 36, "was empty"),
+        (b"maxPods: 1", 36, "no apiVersion/kind"),
+        (b"apiVersion: v1\nkind: Pod", 36, "unknown apiVersion/kind: v1, Kind=Pod"),
+        (HEADER, 27, "unknown flag: --config-dir"),
+        (HEADER + b"maxPods: a", 36, "cannot unmarshal string"),
+    ],
+)
+def test_a_drop_in_that_is_none_keeps_the_kubelet_from_starting(text: bytes, minor: int, says: str) -> None:
+    with pytest.raises(Refused, match=says):
+        effective(("f.yaml", HEADER), {"d/1.conf": text}, {}, minor)
+
+
+def test_other_letters_have_an_effect_in_drop_ins_only() -> None:
+    assert "reservedSystemCPUs" not in load(b"reservedSystemCpus: 0-3").values
+    found = effective(("f.yaml", HEADER), {"d/1.conf": HEADER + b"reservedSystemCpus: 0-3"}, {}, 36)
+    assert found.values["reservedSystemCPUs"] == "0-3"
+
+
+def test_an_eviction_map_of_its_own_has_no_defaults_unless_it_asks_for_them() -> None:
+    own = b"evictionHard: {nodefs.available: 5%}\n"
+    assert effective(("f", HEADER + own), {}, {}, 36).values["evictionHard"] == {"nodefs.available": "5%"}
+    merged = effective(("f", HEADER + own + b"mergeDefaultEvictionSettings: true"), {}, {}, 36).values["evictionHard"]
+    assert (merged["memory.available"], merged["nodefs.available"]) == ("100Mi", "5%")
+    assert "imagefs.inodesFree" not in effective(("f", HEADER), {}, {}, 29).values["evictionHard"]
+    assert effective(None, {}, {}, 36).values["evictionHard"] == {}
+
+
+def test_flags_win_over_files_and_feature_gates_are_joined() -> None:
+    flags = parse_flags(
+        "/usr/bin/kubelet --config=x --reserved-cpus 0-1 --v=2 --feature-gates=A=true,B=false --fail_swap_on=false "
+        "--kube-reserved=cpu=1,memory=1Gi --eviction-hard 'memory.available<5%,nodefs.available<1Gi' "
+        "--reserved-memory '0:memory=1Gi;1:memory=2Gi,hugepages-2Mi=4Mi' --cgroups-per-qos"
+    )
+    text = b"reservedSystemCPUs: 0-7\nfeatureGates: {A: false, C: true}\n"
+    found = effective(("f.yaml", HEADER + text), {}, flags, 36)
+    assert found.values["reservedSystemCPUs"] == "0-1"
+    assert found.values["featureGates"] == {"A": True, "B": False, "C": True}
+    assert found.values["kubeReserved"] == {"cpu": "1", "memory": "1Gi"}
+    assert found.values["evictionHard"] == {"memory.available": "5%", "nodefs.available": "1Gi"}
+    assert [(entry["numaNode"], len(entry["limits"])) for entry in found.values["reservedMemory"]] == [(0, 1), (1, 2)]
+    assert (found.values["failSwapOn"], found.values["cgroupsPerQOS"]) == (False, True)
+    assert found.place("reservedSystemCPUs") == "--reserved-cpus"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1h2m3.5s", 3723500000000), ("-1s", -1000000000), ("0", 0), ("1.5us", 1500)]
+)
+def test_durations_are_gos(text: str, value: int) -> None:
+    assert nanoseconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "1 s", "1d", ".s", "99999999999h"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="time: invalid duration"):
+        nanoseconds(text)
+
+
+def test_cpu_lists_are_read_as_the_kubelet_does() -> None:
+    assert str(parse_cpus("0-3,8,+9")) == "0-3,8-9"
+    for text, says in (
+        ("0, 1", 'parsing " 1"'),
+        ("3-1", "3 > 1"),
+        ("0-", 'parsing ""'),
+        ("1,", 'parsing ""'),
+        ("0-9999999", "beyond"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            parse_cpus(text)
+    with pytest.raises(ValueError, match="out of range"):
+        go_atoi("9" * 30)
+
+
+def test_the_examples_hold() -> None:
+    failed, tried = doctest.testmod(numalign.kubelet.yaml)
+    assert (failed, tried > 0) == (0, True)
