@@ -29,8 +29,9 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(INSTALLED)  ## inspect beside lstopo and bare Python
+bench: $(INSTALLED)  ## whole processes beside lstopo and bare Python
 	$(BIN)/python -m benchmarks.inspect
+	$(BIN)/python -m benchmarks.verify
 
 build: $(INSTALLED)  ## wheel and sdist in dist/
 	$(BIN)/python -m build --quiet --outdir dist

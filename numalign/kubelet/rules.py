@@ -14,7 +14,7 @@ import msgspec
 
 from numalign.cpuset import CpuSet
 from numalign.kubelet.settings import BOOLEANS, Settings, capacity, go_atoi, parse_cpus, reservation
-from numalign.kubelet.versions import CPU_OPTIONS, GROUP_GATES, TOPOLOGY_OPTIONS, gates, gone, options
+from numalign.kubelet.versions import CPU_OPTIONS, GROUP_GATES, TOPOLOGY_OPTIONS, dependencies, gates, gone, options
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
@@ -94,6 +94,16 @@ def _feature_gates(settings: Settings, view: KubeletView) -> Iterator[Problem]:
                 f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {default}",
                 path,
                 f"take {name} out",
+            )
+    for name, needed in dependencies(settings.minor).items():
+        missing = [gate for gate in needed if not settings.enabled(gate)]
+        if missing and settings.enabled(name):
+            yield Problem(
+                "feature-gate-dependency",
+                "featureGates",
+                f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]",
+                ("featureGates", missing[0]),
+                f"write featureGates: {{{name}: false}} too",
             )
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "Gate",
     "Group",
     "PolicyOption",
+    "dependencies",
     "features",
     "gates",
     "gone",
@@ -140,6 +141,20 @@ GROUP_GATES: Mapping[str, Mapping[Group, str]] = {
     TOPOLOGY_OPTIONS: {"alpha": "TopologyManagerPolicyAlphaOptions", "beta": "TopologyManagerPolicyBetaOptions"},
 }
 
+# A gate, the gates that it needs, and the version from which the kubelet minds (no version before 1.35 does).
+_DEPENDENCIES: tuple[tuple[str, tuple[str, ...], int], ...] = (
+    ("DRAExtendedResource", ("DynamicResourceAllocation",), 35),
+    ("InPlacePodLevelResourcesVerticalScaling", ("InPlacePodVerticalScaling", "PodLevelResources"), 35),
+    ("InPlacePodVerticalScalingExclusiveCPUs", ("InPlacePodVerticalScaling",), 35),
+    ("InPlacePodVerticalScalingExclusiveMemory", ("InPlacePodVerticalScaling",), 35),
+    ("InPlacePodVerticalScalingInitContainers", ("InPlacePodVerticalScaling",), 36),
+    ("PodLevelResourceManagers", ("PodLevelResources",), 36),
+    ("PodLevelResourcesFixDefaulting", ("PodLevelResources",), 37),
+    ("PodLevelResourcesFixKubeletQOSClass", ("PodLevelResources",), 37),
+    ("ResourceHealthStatus", ("DynamicResourceAllocation",), 35),
+    ("ResourceHealthStatusMessage", ("ResourceHealthStatus",), 36),
+)
+
 _STAGES: dict[str, Stage] = {"A": "alpha", "B": "beta", "G": "GA", "D": "deprecated"}
 
 
@@ -201,6 +216,11 @@ def gates(minor: int) -> Mapping[str, Gate]:
         for name, mark in _at(_GATES, minor).items()
         if mark != "-"
     }
+
+
+def dependencies(minor: int) -> Mapping[str, tuple[str, ...]]:
+    """The gates that each gate needs to be on as well, in a minor version."""
+    return {gate: needed for gate, needed, since in _DEPENDENCIES if since <= minor and gate in gates(minor)}
 
 
 @cache
