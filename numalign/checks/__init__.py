@@ -1,6 +1,6 @@
 """verify's checks: what the kubelet refuses, in its own words, and what starts and does harm all the same.
 
-CHECKS is the list of those beyond the kubelet, to be read from top to bottom; its own are in kubelet/rules.py.
+CHECKS is the list of those beyond the kubelet, to be read from top to bottom; its own are behind kubelet/rules.py.
 docs/checks has a page for each id.
 """
 

@@ -86,6 +86,8 @@ class Settings(msgspec.Struct, frozen=True):
     enforce: tuple[str, ...]
     cgroups_per_qos: bool
     eviction_hard: Mapping[str, str]
+    eviction_soft: Mapping[str, str]
+    eviction_grace: Mapping[str, str]
     feature_gates: Mapping[str, bool]
 
     def enabled(self, gate: str) -> bool:
@@ -125,6 +127,8 @@ def settings(values: Mapping[str, Any], minor: int) -> Settings:
         enforce=tuple(values.get("enforceNodeAllocatable", ("pods",))),
         cgroups_per_qos=values.get("cgroupsPerQOS", True),
         eviction_hard=default_eviction_hard(values, minor),
+        eviction_soft=values.get("evictionSoft") or {},
+        eviction_grace=values.get("evictionSoftGracePeriod") or {},
         feature_gates=values.get("featureGates") or {},
     )
 
@@ -181,7 +185,7 @@ def capacity(view: KubeletView) -> dict[str, Quantity]:
 def eviction_reservation(settings: Settings, view: KubeletView) -> dict[str, Quantity]:
     """The memory that hard eviction keeps free. A percentage is taken in 32-bit floating point, as the kubelet does."""
     text = settings.eviction_hard.get("memory.available")
-    if text is None:
+    if text in (None, "0%", "100%"):  # the latter two mean no threshold
         return {}
     if not text.endswith("%"):
         return {"memory": Quantity.parse(text)}

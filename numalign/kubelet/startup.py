@@ -1,0 +1,329 @@
+"""The start on a machine: reserved CPUs, reservations, eviction thresholds, then the managers, in the kubelet's order.
+
+Source: cmd/kubelet/app/server.go, pkg/kubelet/eviction/helpers.go, pkg/kubelet/cm/container_manager_linux.go and
+pkg/kubelet/cm/{topologymanager,cpumanager,memorymanager}, 1.27 to 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from numalign.cpuset import CpuSet
+from numalign.kubelet.document import nanoseconds
+from numalign.kubelet.problem import Problem, Rule
+from numalign.kubelet.settings import BOOLEANS, Settings, capacity, go_atoi, parse_cpus, reservation
+from numalign.kubelet.versions import CPU_OPTIONS, GROUP_GATES, TOPOLOGY_OPTIONS, options
+from numalign.kubelet.view import KubeletView
+from numalign.quantity import Quantity
+
+__all__ = ["START_RULES"]
+
+MAX_NUMA_NODES = 8
+_RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
+_SIGNALS = frozenset(
+    {
+        *("memory.available", "allocatableMemory.available", "nodefs.available", "nodefs.inodesFree"),
+        *(
+            "imagefs.available",
+            "imagefs.inodesFree",
+            "containerfs.available",
+            "containerfs.inodesFree",
+            "pid.available",
+        ),
+    }
+)
+_PARSE_QUANTITY = "failed to parse quantity"
+
+# Options that exclude each other, the version from which they do, and in this order.
+_EXCLUSIVE = (
+    ("full-pcpus-only", "distribute-cpus-across-cores", 31),
+    ("distribute-cpus-across-numa", "distribute-cpus-across-cores", 31),
+    ("prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores", 32),
+    ("prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa", 32),
+)
+
+
+def _reserved_cpus_online(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    reserved, online = parse_cpus(settings.reserved_cpus), view.cpus
+    if not reserved <= online:
+        kept = reserved & online
+        yield _start(
+            "reserved-cpus-offline",
+            f"reserved-cpus: {settings.reserved_cpus} is not a subset of online-cpus: {online}",
+            "reservedSystemCPUs",
+            remedy=f'write reservedSystemCPUs: "{kept}"' if kept else None,
+        )
+
+
+def _reservations(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    for flag, field, amounts in (
+        ("--kube-reserved", "kubeReserved", settings.kube_reserved),
+        ("--system-reserved", "systemReserved", settings.system_reserved),
+    ):
+        for name, text in amounts.items():
+            if name == "cpu" and settings.reserved_cpus:
+                continue  # overwritten before it is parsed
+            wrong = _wrong_reservation(name, text)
+            if wrong is not None:
+                message = f"{flag} value failed to parse: {wrong}"
+                yield _start("reservation-unusable", message, field, name)
+
+
+def _wrong_reservation(name: str, text: str) -> str | None:
+    if name not in _RESERVABLE:
+        return f'cannot reserve "{name}" resource'
+    try:
+        amount = Quantity.parse(text)
+    except ValueError as error:
+        return f'{_PARSE_QUANTITY} "{text}" for "{name}" resource: {error}'
+    return f'resource quantity for "{name}" cannot be negative: {text}' if amount.value < 0 else None
+
+
+def _eviction(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    for signal, text in settings.eviction_hard.items():
+        wrong = _wrong_threshold(signal, text)
+        if wrong is not None:
+            yield _start("eviction-threshold", wrong, "evictionHard", signal)
+
+
+def _soft_eviction(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    """Soft thresholds come last: the kubelet reads them after its managers are made."""
+    for signal, text in settings.eviction_soft.items():
+        path = ("evictionSoft", signal)
+        wrong = _wrong_threshold(signal, text)
+        if wrong is not None:
+            yield _start("eviction-threshold", wrong, *path)
+        elif text not in ("0%", "100%") and signal not in settings.eviction_grace:
+            message = f"grace period must be specified for the soft eviction threshold {signal}"
+            remedy = f"write evictionSoftGracePeriod: {{{signal}: 1m30s}}"
+            yield _start("eviction-grace-period", message, *path, remedy=remedy)
+    for signal, text in settings.eviction_grace.items():
+        try:
+            wrong = f"invalid eviction grace period specified: {text}, must be a positive value"
+            if nanoseconds(text) >= 0:
+                continue
+        except ValueError as error:
+            wrong = str(error)
+        yield _start("eviction-grace-period", wrong, "evictionSoftGracePeriod", signal)
+
+
+def _wrong_threshold(signal: str, text: str) -> str | None:
+    if signal not in _SIGNALS:
+        return f"unsupported eviction signal {signal}"
+    if text in ("0%", "100%"):
+        return None
+    if text.endswith("%"):
+        try:
+            percent = float(text[:-1])
+        except ValueError:
+            return f'strconv.ParseFloat: parsing "{text[:-1]}": invalid syntax'
+        if percent < 0:
+            return f"eviction percentage threshold {signal} must be >= 0%: {text}"
+        return f"eviction percentage threshold {signal} must be <= 100%: {text}" if percent > 100 else None
+    try:
+        amount = Quantity.parse(text)
+    except ValueError as error:
+        return str(error)
+    return f"eviction threshold {signal} must be positive: {amount}" if amount.value <= 0 else None
+
+
+def _topology_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    field, given = TOPOLOGY_OPTIONS, settings.topology_options
+    if given is not None and not settings.enabled("TopologyManagerPolicyOptions"):
+        shown = " ".join(f"{name}:{given[name]}" for name in sorted(given))
+        message = (
+            f'topology manager policy options map[{shown}] require feature gates "TopologyManagerPolicyOptions" enabled'
+        )
+        yield _start("topology-options-gate", message, field)
+        return
+    if settings.topology_policy == "none":
+        return
+    yield from _unavailable(settings, field, given or {}, "Topology Manager")
+    for name, value in (given or {}).items():
+        if name == "prefer-closest-numa-nodes" and value not in BOOLEANS:
+            yield _start("topology-option-value", _bad_bool(name, value), field, name, remedy=f'write {name}: "true"')
+    limit = (given or {}).get("max-allowable-numa-nodes")
+    allowed = MAX_NUMA_NODES
+    name = "max-allowable-numa-nodes"
+    if limit is not None and settings.minor >= 31:
+        wanted = f'write {name}: "{max(len(view.nodes), MAX_NUMA_NODES)}"'
+        try:
+            allowed = go_atoi(limit)
+        except ValueError as error:
+            message = f'unable to convert policy option to integer "{name}": {error}'
+            yield _start("topology-option-value", message, field, name, remedy=wanted)
+            return
+        if allowed < MAX_NUMA_NODES:
+            message = f'the minimum value of "{name}" should not be less than {MAX_NUMA_NODES}'
+            yield _start("topology-option-value", message, field, name, remedy=wanted)
+            return
+    if len(view.nodes) > allowed:
+        remedy = f'write topologyManagerPolicyOptions: {{{name}: "{len(view.nodes)}"}}, Kubernetes 1.31 or newer'
+        message = f"unsupported on machines with more than {allowed} NUMA Nodes"
+        yield _start("numa-node-limit", message, field if limit is not None else "topologyManagerPolicy", remedy=remedy)
+
+
+def _cpu_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    policy, field = settings.cpu_policy, "cpuManagerPolicy"
+    if policy == "none" and settings.cpu_options:
+        shown = " ".join(f"{name}:{settings.cpu_options[name]}" for name in sorted(settings.cpu_options))
+        message = f"new none policy error: None policy: received unsupported options=map[{shown}]"
+        yield _start("cpu-options-without-static", message, CPU_OPTIONS, remedy="write cpuManagerPolicy: static")
+    elif policy not in ("none", "static"):
+        message = f'unknown policy: "{policy}"'
+        yield _start("cpu-policy-unknown", message, field, remedy="write cpuManagerPolicy: static")
+    elif policy == "static":
+        yield from _static_policy(settings, view)
+
+
+def _static_policy(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    kept = reservation(settings, view).get("cpu")
+    if kept is None:
+        first = next((core for node in view.nodes for core in node.cores), CpuSet((0,)))
+        yield _start(
+            "reserved-cpus-missing",
+            "[cpumanager] unable to determine reserved CPU resources for static policy",
+            "cpuManagerPolicy",
+            remedy=f'write reservedSystemCPUs: "{first}", or what numalign render kubelet-config writes',
+        )
+        return
+    wrap = "new static policy error: "
+    for problem in _unavailable(settings, CPU_OPTIONS, settings.cpu_options, "CPU Manager"):
+        yield msgspec.structs.replace(problem, message=wrap + problem.message)
+    for name, value in settings.cpu_options.items():
+        if value not in BOOLEANS:
+            yield _start(
+                "cpu-option-value", wrap + _bad_bool(name, value), CPU_OPTIONS, name, remedy=f'write {name}: "true"'
+            )
+    for one, other, since in _EXCLUSIVE:
+        if settings.minor >= since and settings.option(one) and settings.option(other):
+            message = f"{wrap}static policy options {one} and {other} can not be used at the same time"
+            yield _start("cpu-options-exclusive", message, CPU_OPTIONS, other, remedy=f"take out {one} or {other}")
+    if settings.option("align-by-socket"):
+        name = "align-by-socket"
+        if settings.topology_policy == "single-numa-node":
+            message = (
+                f"{wrap}Topolgy manager single-numa-node policy is incompatible with CPUManager {name} policy option"
+            )
+            yield _start(
+                "align-by-socket", message, CPU_OPTIONS, name, remedy="write topologyManagerPolicy: restricted"
+            )
+        if view.sockets > len(view.nodes):
+            message = f"{wrap}Align by socket is not compatible with hardware where number of sockets are more than "
+            yield _start("align-by-socket", message + "number of NUMA", CPU_OPTIONS, name, remedy=f"take {name} out")
+    wanted = -(-kept.milli // 1000)
+    if wanted > len(view.cpus):
+        message = f"{wrap}[cpumanager] unable to reserve the required amount of CPUs (size of  did not equal {wanted})"
+        yield _start(
+            "reserved-cpus-too-many", message, "kubeReserved", remedy=f"reserve fewer than {len(view.cpus)} CPUs"
+        )
+
+
+def _unavailable(settings: Settings, field: str, given: Mapping[str, str], manager: str) -> Iterator[Problem]:
+    """Options that the version does not have, or whose group is not open."""
+    known = options(field, settings.minor)
+    for name in given:
+        group = known.get(name)
+        if group is None:
+            message = f'unknown {manager} Policy option: "{name}"'
+            yield _start("policy-option-unknown", message, field, name, remedy=f"take {name} out")
+            continue
+        gate = GROUP_GATES[field].get(group)
+        if gate is not None and not settings.enabled(gate):
+            words = f"{manager} Policy {group.capitalize()}-level Options not enabled"
+            if manager.startswith("Topology") and settings.minor >= 33:
+                words = words.lower()
+            message = f'{words}, but option "{name}" provided'
+            yield _start("policy-option-gate", message, field, name, remedy=f"write featureGates: {{{gate}: true}}")
+
+
+def _memory_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    policy, field = settings.memory_policy, "memoryManagerPolicy"
+    if policy == "None":
+        return
+    if policy == "BestEffort" and settings.minor >= 32:
+        yield _start("memory-policy-unknown", 'policy "BestEffort" is not available for platform "linux"', field)
+        return
+    if policy != "Static":
+        near = next((name for name in ("None", "Static") if name.lower() == policy.lower()), "Static")
+        yield _start("memory-policy-unknown", f'unknown policy: "{policy}"', field, remedy=f"write {field}: {near}")
+        return
+    known = {node.id for node in view.nodes}
+    totals: dict[str, Quantity] = {}
+    for position, (node, limits) in enumerate(settings.reserved_memory):
+        if node not in known:
+            message = (
+                f"the reserved memory configuration references a NUMA node {node} that does not exist on this machine"
+            )
+            yield _start("reserved-memory-node", message, "reservedMemory", position, "numaNode")
+            return
+        for name, amount in limits.items():
+            totals[name] = amount + totals.get(name, Quantity())
+    wanted = {name: amount for name, amount in reservation(settings, view).items() if _is_memory(name)}
+    for name in sorted({*totals, *wanted}):
+        have, want = totals.get(name, Quantity()), wanted.get(name, Quantity())
+        if have != want:
+            message = f'the total amount "{have}" of type "{name}" is not equal to the value "{want}" '
+            yield _start(
+                "reserved-memory-sum",
+                message + "determined by Node Allocatable feature",
+                "reservedMemory",
+                remedy=_sum_remedy(name, have, want),
+            )
+    if not totals and not wanted:
+        message = "[memorymanager] you should specify the system reserved memory"
+        yield _start("reserved-memory-missing", message, "reservedMemory")
+
+
+def _sum_remedy(name: str, have: Quantity, want: Quantity) -> str:
+    if name != "memory":
+        return f"take {name} out of reservedMemory: huge pages cannot be reserved"
+    by = abs(have.value - want.value)
+    return (
+        f"make the memory in reservedMemory {want} in all, {by} bytes {'less' if want < have else 'more'}: "
+        "kubeReserved + systemReserved + evictionHard memory.available"
+    )
+
+
+def _allocatable(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    has = capacity(view)
+    for name, amount in reservation(settings, view).items():
+        if has[name] < amount:
+            message = (
+                f'invalid Node Allocatable configuration. Resource "{name}" has a reservation of {amount} but capacity '
+            )
+            yield _start(
+                "reservation-exceeds-capacity",
+                f"{message}of {has[name]}. Expected capacity >= reservation.",
+                "systemReserved",
+            )
+
+
+def _is_memory(name: str) -> bool:
+    return name == "memory" or name.startswith("hugepages-")
+
+
+def _bad_bool(name: str, value: str) -> str:
+    return f'bad value for option "{name}": strconv.ParseBool: parsing "{value}": invalid syntax'
+
+
+def _start(id: str, message: str, *path: str | int, remedy: str | None = None) -> Problem:
+    return Problem(id, "start", message, path, remedy)
+
+
+_FIRST: tuple[Rule, ...] = (_reserved_cpus_online, _reservations, _eviction)
+_MANAGERS: tuple[Rule, ...] = (_topology_manager, _cpu_manager, _memory_manager, _allocatable, _soft_eviction)
+
+
+def _start_rules(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    """The managers are asked only where the reservations are usable, since they compute with them."""
+    found = [problem for rule in _FIRST for problem in rule(settings, view)]
+    yield from found
+    if not any(problem.id in ("reservation-unusable", "eviction-threshold") for problem in found):
+        for rule in _MANAGERS:
+            yield from rule(settings, view)
+
+
+START_RULES: tuple[Rule, ...] = (_start_rules,)

@@ -1,0 +1,182 @@
+"""Validation: what a kubelet refuses of a configuration before it looks at the machine.
+
+Source: k8s.io/component-base/featuregate and pkg/kubelet/apis/config/validation, 1.27 to 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from numalign.kubelet.problem import Problem, Rule
+from numalign.kubelet.settings import Settings, parse_cpus
+from numalign.kubelet.versions import dependencies, gates, gone
+from numalign.kubelet.view import KubeletView
+
+__all__ = ["GATE_RULES", "VALIDATION_RULES"]
+
+TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
+SCOPES = ("container", "pod")
+_COMPRESSIBLE_SINCE = 32
+
+
+def _feature_gates(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    known = gates(settings.minor)
+    for name, value in settings.feature_gates.items():
+        path = ("featureGates", name)
+        gate = known.get(name)
+        if gate is None and name in gone(settings.minor):
+            yield Problem(
+                "feature-gate-unknown",
+                "featureGates",
+                f"unrecognized feature gate: {name}",
+                path,
+                f"take {name} out: Kubernetes 1.{settings.minor} does not have it",
+            )
+        elif gate is not None and gate.locked and value != gate.default:
+            default = str(gate.default).lower()
+            yield Problem(
+                "feature-gate-locked",
+                "featureGates",
+                f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {default}",
+                path,
+                f"take {name} out",
+            )
+    for name, needed in dependencies(settings.minor).items():
+        missing = [gate for gate in needed if not settings.enabled(gate)]
+        if missing and settings.enabled(name):
+            yield Problem(
+                "feature-gate-dependency",
+                "featureGates",
+                f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]",
+                ("featureGates", missing[0]),
+                f"write featureGates: {{{name}: false}} too",
+            )
+
+
+def _topology_names(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    policy, scope = settings.topology_policy, settings.topology_scope
+    if policy not in TOPOLOGY_POLICIES:
+        listed = " ".join(f'"{name}"' for name in TOPOLOGY_POLICIES)
+        yield _invalid(
+            "topology-policy-unknown",
+            f'topologyManagerPolicy (--topology-manager-policy) "{policy}" must be one of: [{listed}]',
+            "topologyManagerPolicy",
+            remedy="write topologyManagerPolicy: single-numa-node",
+        )
+    if scope not in SCOPES:
+        yield _invalid(
+            "topology-scope-unknown",
+            f'topologyManagerScope (--topology-manager-scope) "{scope}" must be one of: "container", or "pod"',
+            "topologyManagerScope",
+            remedy="write topologyManagerScope: container",
+        )
+
+
+def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    field = "enforceNodeAllocatable"
+    flag = f"{field} (--enforce-node-allocatable)"
+    new = settings.minor >= _COMPRESSIBLE_SINCE
+    cgroups = {"system": settings.system_reserved_cgroup, "kube": settings.kube_reserved_cgroup}
+    given = settings.enforce
+    for part in cgroups if new else ():
+        both = (f"{part}-reserved-compressible", f"{part}-reserved")
+        if set(both) <= set(given):
+            message = f'both "{both[1]}" and "{both[0]}" cannot be specified together in {flag}'
+            yield _invalid("enforce-both", message, field, remedy=f"keep one of {both[1]} and {both[0]}")
+    seen: set[str] = set()
+    for value in given:
+        if value in seen and settings.minor >= 31:
+            yield _invalid("enforce-duplicate", f'duplicated enforcements "{value}" in {flag}', field)
+            continue
+        seen.add(value)
+        part = value.partition("-")[0]
+        reserved = part in cgroups and value in (
+            f"{part}-reserved",
+            *([f"{part}-reserved-compressible"] if new else []),
+        )
+        if value == "none":
+            if len(given) > 1:
+                message = f'{flag} may not contain additional enforcements when "none" is specified'
+                yield _invalid("enforce-none-and-more", message, field, remedy=f"write {field}: [none]")
+            continue
+        if reserved and not cgroups[part]:
+            names = (
+                f'"{part}-reserved" or "{part}-reserved-compressible" included'
+                if new
+                else f'"{part}-reserved" contained'
+            )
+            message = f"{part}ReservedCgroup (--{part}-reserved-cgroup) must be specified when {names} in {flag}"
+            yield _invalid(
+                "enforce-without-cgroup", message, field, remedy=f"write {part}ReservedCgroup: /{part}.slice"
+            )
+        elif not reserved and value != "pods":
+            valid = [
+                "pods",
+                "system-reserved",
+                "system-reserved-compressible",
+                "kube-reserved",
+                "kube-reserved-compressible",
+            ]
+            listed = ", ".join(f'"{name}"' for name in valid if new or not name.endswith("compressible"))
+            message = f'option "{value}" specified for {flag}. Valid options are {listed} or "none"'
+            yield _invalid("enforce-unknown", message, field)
+            continue
+        if not settings.cgroups_per_qos:
+            message = f'cgroupsPerQOS (--cgroups-per-qos) must be set to true when "{value}" contained in {flag}'
+            if settings.minor < 31:
+                message = f"{flag} is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true"
+            yield _invalid("enforce-without-qos-cgroups", message, "cgroupsPerQOS", remedy="write cgroupsPerQOS: true")
+
+
+def _reserved_cpus_list(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    if not settings.reserved_cpus:
+        return
+    for field, cgroup in (
+        ("systemReservedCgroup", settings.system_reserved_cgroup),
+        ("kubeReservedCgroup", settings.kube_reserved_cgroup),
+    ):
+        if cgroup:
+            yield _invalid(
+                "reserved-cpus-cgroups",
+                "can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) "
+                "or kubeReservedCgroup (--kube-reserved-cgroup)",
+                field,
+                remedy=f'write {field}: ""',
+            )
+            break
+    try:
+        parse_cpus(settings.reserved_cpus)
+    except ValueError as error:
+        message = f"unable to parse reservedSystemCPUs (--reserved-cpus) {settings.reserved_cpus}, error: {error}"
+        yield _invalid(
+            "reserved-cpus-list",
+            message,
+            "reservedSystemCPUs",
+            remedy='write a list such as reservedSystemCPUs: "0-3,64-67"',
+        )
+
+
+def _reserved_memory_entries(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    seen: set[tuple[int, str]] = set()
+    for position, (node, limits) in enumerate(settings.reserved_memory):
+        for name, amount in limits.items():
+            path = ("reservedMemory", position, "limits", name)
+            if name != "memory" and not name.startswith("hugepages-"):
+                message = f'the limit type "{name}" for NUMA node {node} is not supported, '
+                message += "only [memory hugepages-<HugePageSize>] is accepted"
+                yield _invalid("reserved-memory-type", message, *path)
+            if not amount:
+                message = f'reserved memory may not be zero for NUMA node {node} and resource "{name}"'
+                yield _invalid("reserved-memory-zero", message, *path, remedy="take the entry out")
+            if (node, name) in seen:
+                message = f'the reserved memory has a duplicate value for NUMA node {node} and resource "{name}"'
+                yield _invalid("reserved-memory-duplicate", message, *path, remedy="add the two up in one entry")
+            seen.add((node, name))
+
+
+def _invalid(id: str, message: str, *path: str | int, remedy: str | None = None) -> Problem:
+    return Problem(id, "validate", f"invalid configuration: {message}", path, remedy)
+
+
+GATE_RULES: tuple[Rule, ...] = (_feature_gates,)
+VALIDATION_RULES: tuple[Rule, ...] = (_topology_names, _enforce, _reserved_cpus_list, _reserved_memory_entries)
