@@ -6,11 +6,11 @@ four hex digits. What is not known is null, never a guess.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from numalign.cpuset import CpuSet
+from numalign.cpuset import MAX_CPUS, CpuSet
 
 __all__ = [
     "API_VERSION",
@@ -33,6 +33,7 @@ __all__ = [
     "Socket",
     "Sriov",
     "Warning",
+    "contradiction",
     "decode",
     "encode",
     "from_plain",
@@ -42,6 +43,7 @@ __all__ = [
 
 API_VERSION = "numalign/v1"
 LinkType = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
+NumaId = Annotated[int, msgspec.Meta(ge=0, lt=MAX_CPUS)]
 
 _WORDS = {"cpus": "CPUs", "nics": "NICs"}
 
@@ -72,7 +74,7 @@ class Core(_Model, frozen=True, kw_only=True):
     cpus: CpuSet
     socket: int | None
     die: int | None
-    numa_node: int | None
+    numa_node: NumaId | None
     l3: int | None
     core_id: int | None
     cpu_core_ids: dict[int, int] | None = None
@@ -98,7 +100,7 @@ class Hugepages(_Model, frozen=True, kw_only=True):
 class NumaNode(_Model, frozen=True, kw_only=True):
     """A NUMA node, with or without CPUs or memory; `distances` are those of the firmware, by NUMA node id."""
 
-    id: int
+    id: NumaId
     cpus: CpuSet
     memory_bytes: int | None
     hugepages: tuple[Hugepages, ...]
@@ -139,12 +141,12 @@ class Gpu(_Model, frozen=True, kw_only=True):
     forms on coherent machines. `driver` is null where none is bound.
     """
 
-    index: int
+    index: NumaId
     bdf: str
-    numa_node: int | None
+    numa_node: NumaId | None
     numa_node_from: Literal["numa_node", "local_cpulist"] | None
-    nvml_numa_node: int | None = msgspec.field(name="nvmlNUMANode")
-    memory_numa_node: int | None = msgspec.field(name="memoryNUMANode")
+    nvml_numa_node: NumaId | None = msgspec.field(name="nvmlNUMANode")
+    memory_numa_node: NumaId | None = msgspec.field(name="memoryNUMANode")
     vendor_id: str
     device_id: str
     model: str | None
@@ -175,7 +177,7 @@ class Nic(_Model, frozen=True, kw_only=True):
     """
 
     bdf: str
-    numa_node: int | None
+    numa_node: NumaId | None
     numa_node_from: Literal["numa_node", "local_cpulist"] | None
     vendor_id: str
     device_id: str
@@ -203,7 +205,7 @@ class PciDevice(_Model, frozen=True, kw_only=True):
     vendor_id: str | None
     device_id: str | None
     driver: str | None
-    numa_node: int | None
+    numa_node: NumaId | None
     parent: str | None
 
 
@@ -288,7 +290,9 @@ def _encode_hook(value: object) -> str:
 
 
 def _decode_hook(kind: type, value: object) -> object:
-    if kind is CpuSet and isinstance(value, str):
+    if kind is CpuSet:
+        if not isinstance(value, str):
+            raise ValueError("a CPU list is wanted, as a string")
         return CpuSet.parse(value)
     raise NotImplementedError(kind.__name__)
 
@@ -311,6 +315,53 @@ def decode(text: bytes | str) -> Machine:
 def from_plain(value: object) -> Machine:
     """A Machine from dicts, lists, strings and numbers; raises msgspec.ValidationError, which says where."""
     return msgspec.convert(value, type=Machine, dec_hook=_decode_hook, str_keys=True)
+
+
+def contradiction(machine: Machine) -> str | None:
+    """What in a document contradicts itself, None where nothing does; a probed machine never does."""
+    online = machine.online_cpus
+    nics = {nic.bdf for nic in machine.nics}
+    devices = {device.bdf for device in machine.devices()}
+    near = {bdf for gpu in machine.gpus if gpu.nearest_nics for bdf in gpu.nearest_nics.nics}
+    named = {bdf for link in machine.links for bdf in (link.a, link.b)}
+    return next(
+        (
+            what
+            for what, wrong in (
+                ("it has no online CPUs", not online),
+                ("the cores are not a division of the online CPUs", not _divide(machine.cores, online)),
+                ("the NUMA nodes share CPUs, or have some that are not online", not _fit(machine.numa_nodes, online)),
+                ("two NUMA nodes have one id", len({node.id for node in machine.numa_nodes}) < len(machine.numa_nodes)),
+                ("two devices have one address", len(devices) < len(machine.devices())),
+                ("two GPUs have one index", len({gpu.index for gpu in machine.gpus}) < len(machine.gpus)),
+                ("a GPU is near a NIC that is not there", not near <= nics),
+                (
+                    "a bond has a NIC that is not there",
+                    not {bdf for bond in machine.bonds for bdf in bond.nics} <= nics,
+                ),
+                ("a link has a device that is not there", not named <= devices),
+            )
+            if wrong
+        ),
+        None,
+    )
+
+
+def _divide(parts: tuple[Core, ...], whole: CpuSet) -> bool:
+    """Whether the parts, none of them empty, make up the whole and share nothing."""
+    return (
+        all(part.cpus for part in parts) and _fit(parts, whole) and sum(len(part.cpus) for part in parts) == len(whole)
+    )
+
+
+def _fit(parts: tuple[Core | NumaNode, ...], whole: CpuSet) -> bool:
+    """Whether the parts lie in the whole and share nothing."""
+    seen = CpuSet()
+    for part in parts:
+        if not part.cpus <= whole - seen:
+            return False
+        seen |= part.cpus
+    return True
 
 
 def schema() -> dict[str, Any]:

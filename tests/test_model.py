@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import msgspec
 import pytest
 
-from numalign.machine import Machine, decode, encode, from_plain, plain, schema
+from numalign.machine import Machine, contradiction, decode, encode, from_plain, plain, schema
 from tests import machines
 
 SCHEMA = Path(__file__).parent.parent / "docs/schema/machine.json"
@@ -44,6 +45,27 @@ def test_a_wrong_document_is_refused_with_its_place(
     document = {**plain(machine_of("laptop")), **change}
     with pytest.raises(msgspec.ValidationError, match=where):
         decode(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"onlineCPUs": ""}, "no online CPUs"),
+        ({"onlineCPUs": "0-3"}, "not a division"),
+        ({"cores": []}, "not a division"),
+        ({"gpus": "twice"}, "one address"),
+        ({"nics": []}, "near a NIC that is not there"),
+        ({"numaNodes": "twice"}, "share CPUs"),
+    ],
+)
+def test_a_document_that_contradicts_itself_is_told_from_one_that_does_not(
+    change: dict[str, Any], says: str, machine_of: Callable[[str], Machine]
+) -> None:
+    document = plain(machine_of("gpu-far-from-nic"))
+    assert contradiction(from_plain(document)) is None
+    for field, value in change.items():
+        document[field] = document[field] * 2 if value == "twice" else value
+    assert says in (contradiction(from_plain(document)) or "")
 
 
 def test_the_model_is_immutable(machine_of: Callable[[str], Machine]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from numalign.cli.files import read_file
 from numalign.errors import CannotRead, WrongUsage
-from numalign.machine import API_VERSION, Machine, decode
+from numalign.machine import API_VERSION, Machine, contradiction, decode
 
 if TYPE_CHECKING:
     from numalign.probe import NvmlMode
@@ -62,6 +62,9 @@ def _document(data: bytes, name: str) -> Machine:
         raise CannotRead(f"{name}: no Machine document: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CannotRead(f"{name}: neither a snapshot nor a readable Machine document: {error}") from error
+    wrong = contradiction(found)
+    if wrong is not None:
+        raise CannotRead(f"{name}: the Machine document contradicts itself: {wrong}")
     if found.api_version != API_VERSION:
         raise CannotRead(f"{name}: apiVersion {found.api_version}; this numalign reads {API_VERSION}")
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from numalign.bdf import normalise
+from numalign.cpuset import MAX_CPUS
 from numalign.links import nearest
 from numalign.machine import Gpu, MigDevice, Nic, NumaNode
 from numalign.probe.host import Host
@@ -76,7 +77,7 @@ def read_gpus(
 
 def nvml_numa_node(answer: NvmlGpu, numa_nodes: tuple[NumaNode, ...]) -> int | None:
     """The NUMA node where NVML places the GPU: its memory affinity, else the node whose CPUs are its CPU affinity."""
-    if answer.memory_affinity is not None and answer.memory_affinity.isdecimal():
+    if answer.memory_affinity and answer.memory_affinity.isdecimal() and len(answer.memory_affinity) < 5:
         return int(answer.memory_affinity)
     if answer.cpu_affinity:
         for node in numa_nodes:
@@ -122,13 +123,13 @@ def _information(text: str) -> dict[str, str]:
 
 def _memory_numa_node(host: Host, folder: str | None, answer: NvmlGpu | None) -> int | None:
     """The NUMA node that the GPU's memory forms: NVML's word, else the driver's numa_status."""
-    if answer and answer.numa_node is not None:
+    if answer and answer.numa_node is not None and 0 <= answer.numa_node < MAX_CPUS:
         return answer.numa_node
     text = host.text(f"{folder}/numa_status") if folder else None
     if not text:
         return None
     node = _information(text).get("Node", "")
-    return int(node) if node.isdecimal() and len(node) < 6 else None
+    return int(node) if node.isdecimal() and len(node) < 5 else None
 
 
 def _mig_instances(host: Host, minor: int | None) -> tuple[MigDevice, ...]:

@@ -5,6 +5,8 @@ Source of the files: the kernel's Documentation/ABI/stable/sysfs-devices-node an
 
 from __future__ import annotations
 
+import msgspec
+
 from numalign.cpuset import MAX_CPUS, CpuSet
 from numalign.machine import Hugepages, NumaNode
 from numalign.probe.host import Host, whole_number
@@ -23,7 +25,16 @@ def read_numa_nodes(host: Host, online: CpuSet) -> tuple[NumaNode, ...]:
     """The NUMA nodes by id; none where the kernel has no NUMA directory."""
     numbers = (name[4:] for name in host.names(NODE) if name.startswith("node") and name[4:].isdecimal())
     ids = sorted(int(number) for number in numbers if len(number) < 6 and int(number) < MAX_CPUS)
-    return tuple(_numa_node(host, id, ids, online) for id in ids)
+    nodes = []
+    free = online
+    for id in ids:
+        node = _numa_node(host, id, ids, online)
+        if not node.cpus <= free:
+            host.note("malformed", f"{NODE}/node{id}/cpulist", f"CPUs {node.cpus - free} are another NUMA node's")
+            node = msgspec.structs.replace(node, cpus=node.cpus & free)
+        free -= node.cpus
+        nodes.append(node)
+    return tuple(nodes)
 
 
 def _numa_node(host: Host, id: int, ids: list[int], online: CpuSet) -> NumaNode:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from numalign.bdf import normalise
-from numalign.cpuset import CpuSet
+from numalign.cpuset import MAX_CPUS, CpuSet
 from numalign.machine import NumaNode, PcieLink
 from numalign.probe.host import Host, whole_number
 
@@ -51,14 +51,9 @@ class Function(msgspec.Struct, frozen=True):
 def read_functions(host: Host, numa_nodes: tuple[NumaNode, ...]) -> tuple[Function, ...]:
     """Every PCI function, by address."""
     by_cpus = {node.cpus.bits: node.id for node in numa_nodes if node.cpus}
-    found = []
-    for name in host.names(DEVICES):
-        bdf = normalise(name)
-        if bdf is not None:
-            function = _function(host, name, bdf, by_cpus)
-            if function is not None:
-                found.append(function)
-    return tuple(sorted(found, key=lambda function: _order(function.bdf)))
+    names = {bdf: name for name in host.names(DEVICES) if (bdf := normalise(name)) is not None}
+    functions = (_function(host, names[bdf], bdf, by_cpus) for bdf in sorted(names, key=_order))
+    return tuple(function for function in functions if function is not None)
 
 
 def _function(host: Host, name: str, bdf: str, by_cpus: dict[int, int]) -> Function | None:
@@ -121,7 +116,9 @@ def _numa_node(host: Host, folder: str, by_cpus: dict[int, int]) -> tuple[int | 
     path = f"{folder}/numa_node"
     number = host.number(path)
     if number is not None:
-        return (number, "numa_node") if number >= 0 else (None, None)
+        if number >= MAX_CPUS:
+            host.note("malformed", path, f"{number} is no NUMA node")
+        return (number, "numa_node") if 0 <= number < MAX_CPUS else (None, None)
     if host.real(path) is not None:
         return None, None  # there, but unreadable or malformed
     local = host.cpulist(f"{folder}/local_cpulist") or host.mask(f"{folder}/local_cpus") or CpuSet()

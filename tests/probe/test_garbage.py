@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from numalign.errors import CannotRead
-from numalign.machine import decode, encode
+from numalign.machine import contradiction, decode, encode
 from numalign.probe import probe
 from numalign.probe.host import Host
 
@@ -62,4 +62,5 @@ def test_a_damaged_tree_gives_a_map_or_our_own_error(
         shutil.rmtree(root.parent)
     if machine is not None:
         assert decode(encode(machine)) == machine
+        assert contradiction(machine) is None
         assert sorted(cpu for core in machine.cores for cpu in core.cpus) == list(machine.online_cpus)
