@@ -22,6 +22,15 @@ API_VERSION = "kubelet.config.k8s.io/v1beta1"
 KIND = "KubeletConfiguration"
 _MAX_BYTES = 4 << 20
 
+_POLICY_OF = {
+    "cpuManagerPolicyOptions": "cpuManagerPolicy",
+    "reservedSystemCPUs": "cpuManagerPolicy",
+    "reservedMemory": "memoryManagerPolicy",
+    "topologyManagerPolicyOptions": "topologyManagerPolicy",
+    "topologyManagerScope": "topologyManagerPolicy",
+}
+"""The field that a finding points to where the field itself is not written."""
+
 
 class Refused(Exception):
     """The kubelet does not start on the configuration: the stage at which it stops, its message, and the place."""
@@ -61,11 +70,12 @@ class Document(msgspec.Struct, frozen=True):
     ignored: tuple[Ignored, ...]
 
     def place(self, *path: str | int) -> str:
-        """`FILE:LINE` of a field (where its name stands), or of the nearest one around it that is written."""
+        """`FILE:LINE` of a field (where its name stands), or of what is written nearest to it: the field around it, or
+        the policy that it belongs to."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.places:
                 return self.places[path[:end]]
-        return self.source
+        return self.places.get((_POLICY_OF.get(str(path[0]), ""),), self.source) if path else self.source
 
 
 def decode(data: bytes, source: str, minor: int) -> Document:

@@ -5,11 +5,15 @@ Source: the NVML API reference guide, through nvidia-ml-py.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from numalign.bdf import normalise
+from numalign.cpuset import MAX_CPUS
 
 __all__ = [
+    "MAX_COUNT",
     "MAX_TEXT",
     "NOT_ASKED",
     "Line",
@@ -24,6 +28,15 @@ __all__ = [
 
 MAX_TEXT = 256
 """Characters of a name or UUID at most."""
+MAX_COUNT = (1 << 63) - 1
+"""A size or number at most."""
+
+# What an answer may hold: it comes from a driver that may be sick, or out of a snapshot, and is untrusted.
+Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
+Bdf = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\Z")]
+Numbers = Annotated[str, msgspec.Meta(max_length=1 << 15, pattern=r"^([0-9]{1,5}([,-][0-9]{1,5})*)?\Z")]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
+NumaId = Annotated[int, msgspec.Meta(ge=0, lt=MAX_CPUS)]
 
 _DEADLINE = 20.0
 _MAX_OUTPUT = 4 << 20
@@ -32,18 +45,18 @@ _MAX_OUTPUT = 4 << 20
 class NvmlMig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A MIG device of a GPU."""
 
-    uuid: str | None
-    name: str | None
-    memory_bytes: int | None
-    gpu_instance: int | None
-    compute_instance: int | None
+    uuid: Text | None
+    name: Text | None
+    memory_bytes: Count | None
+    gpu_instance: Count | None
+    compute_instance: Count | None
 
 
 class NvmlLink(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An NVLink that is up: the BDF at its other end, and whether that is a `gpu`, a `switch` or `unknown`."""
 
-    peer: str | None
-    kind: str
+    peer: Bdf | None
+    kind: Text
 
 
 class NvmlGpu(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -52,19 +65,19 @@ class NvmlGpu(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     `cpuAffinity` is a CPU list, `memoryAffinity` a list of NUMA nodes, `numaNode` the node of the GPU's own memory.
     """
 
-    index: int
-    bdf: str | None = None
-    uuid: str | None = None
-    name: str | None = None
-    memory_bytes: int | None = None
-    minor: int | None = None
+    index: Count
+    bdf: Bdf | None = None
+    uuid: Text | None = None
+    name: Text | None = None
+    memory_bytes: Count | None = None
+    minor: Count | None = None
     mig_mode: bool | None = None
     mig_devices: tuple[NvmlMig, ...] = ()
-    numa_node: int | None = None
-    cpu_affinity: str | None = None
-    memory_affinity: str | None = None
+    numa_node: NumaId | None = None
+    cpu_affinity: Numbers | None = None
+    memory_affinity: Numbers | None = None
     links: tuple[NvmlLink, ...] = ()
-    error: str | None = None
+    error: Text | None = None
 
 
 class NvmlAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -74,22 +87,22 @@ class NvmlAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     `crashed` or `error`; `message` says what happened and what to do. GPUs known before a failure stay.
     """
 
-    status: str
-    message: str | None = None
-    driver_version: str | None = None
-    nvml_version: str | None = None
+    status: Text
+    message: Annotated[str, msgspec.Meta(max_length=4 * MAX_TEXT)] | None = None
+    driver_version: Text | None = None
+    nvml_version: Text | None = None
     gpus: tuple[NvmlGpu, ...] = ()
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A line of the worker: the step it begins, something it learned, the error it ends with, or the end."""
 
-    step: str | None = None
-    driver_version: str | None = None
-    nvml_version: str | None = None
+    step: Text | None = None
+    driver_version: Text | None = None
+    nvml_version: Text | None = None
     gpu: NvmlGpu | None = None
     error: int | None = None
-    error_text: str | None = None
+    error_text: Text | None = None
     end: bool = False
 
 
@@ -99,7 +112,7 @@ _ERRORS = {
     # NVML's number -> status, and what to do
     4: ("no-permission", "NVML may not open the driver's devices: run as root, or give this user /dev/nvidia*"),
     9: ("no-driver", "the NVIDIA driver is not loaded: modprobe nvidia, or install it"),
-    12: ("no-library", "libnvidia-ml.so.1 is not found: install the driver's user-space libraries, or mount them"),
+    12: ("no-library", "libnvidia-ml.so.1 cannot be loaded: install the driver's user-space libraries, or mount them"),
     18: (
         "version-mismatch",
         "NVML and the loaded kernel module are of two versions (the driver was updated): reload the modules or reboot",
@@ -161,7 +174,8 @@ def _lines(output: bytes) -> tuple[list[Line], bool]:
 def _run_worker(deadline_seconds: float) -> tuple[bytes, bool]:
     """The worker's output, and whether it ended by itself or said too much; it is killed then, or at the deadline.
 
-    A process that hangs in the driver may not die at once, even when it is killed.
+    A process that hangs in the driver may not die at once, even when it is killed. The worker is in a session of its
+    own, where an interrupt of the command does not reach it: it is killed then, too.
     """
     import contextlib
     import os
@@ -186,15 +200,19 @@ def _run_worker(deadline_seconds: float) -> tuple[bytes, bool]:
     end = time.monotonic() + deadline_seconds
     output = b""
     ended = False
-    with process.stdout as stream:
-        while len(output) < _MAX_OUTPUT and select.select([stream], [], [], max(0.0, end - time.monotonic()))[0]:
-            part = os.read(stream.fileno(), 1 << 16)
-            ended = not part
-            if ended:
-                break
-            output += part
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(0.5)
+    ready = select.poll()  # select.select() fails on descriptors above 1023
+    ready.register(process.stdout, select.POLLIN)
+    try:
+        with process.stdout as stream:
+            while len(output) < _MAX_OUTPUT and ready.poll(max(0.0, end - time.monotonic()) * 1000):
+                part = os.read(stream.fileno(), 1 << 16)
+                ended = not part
+                if ended:
+                    break
+                output += part
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.5)
     return output, ended or len(output) >= _MAX_OUTPUT

@@ -6,14 +6,15 @@ Source of the functions: the NVML API reference guide.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from numalign.cpuset import CpuSet
-from numalign.probe.nvml import MAX_TEXT, Line, NvmlGpu, NvmlLink, NvmlMig, normalise_bus_id
+from numalign.cpuset import MAX_CPUS, CpuSet
+from numalign.probe.nvml import MAX_COUNT, MAX_TEXT, Line, NvmlGpu, NvmlLink, NvmlMig, normalise_bus_id
 
 __all__ = ["main"]
 
@@ -23,18 +24,23 @@ _AFFINITY_WORDS = 64
 
 def main() -> None:
     """Asks everything and writes a Line for each answer to standard output."""
+    sys.stdout = open(os.dup(1), "w")  # noqa: SIM115 - it stays open to the end
+    os.dup2(2, 1)  # what the driver's library itself prints is no line of ours
     import pynvml  # type: ignore[import-untyped]
 
+    ask = _Asking(pynvml)
     try:
         _say(Line(step="nvmlInit"))
         pynvml.nvmlInit()
-        _say(Line(step="nvmlDeviceGetCount", driver_version=_text(pynvml.nvmlSystemGetDriverVersion)))
-        _say(Line(nvml_version=_text(pynvml.nvmlSystemGetNVMLVersion)))
+        _say(Line(step="nvmlSystemGetDriverVersion"))
+        _say(Line(driver_version=ask(_text, pynvml.nvmlSystemGetDriverVersion)))
+        _say(Line(nvml_version=ask(_text, pynvml.nvmlSystemGetNVMLVersion)))
+        _say(Line(step="nvmlDeviceGetCount"))
         for index in range(pynvml.nvmlDeviceGetCount()):
             _gpu(pynvml, index)
         _say(Line(end=True))
     except pynvml.NVMLError as error:
-        _say(Line(error=error.value, error_text=str(error)))
+        _say(Line(error=error.value, error_text=_words(error)))
 
 
 def _say(line: Line) -> None:
@@ -42,39 +48,47 @@ def _say(line: Line) -> None:
     sys.stdout.buffer.flush()
 
 
+class _Asking:
+    """Calls functions: gives the answer, None where this driver or GPU has none.
+
+    `gone` is NVML's first word that the GPU is lost, not there, or to be reset.
+    """
+
+    def __init__(self, pynvml: Any) -> None:
+        self.gone: str | None = None
+        self._error = pynvml.NVMLError
+        self._gone = (
+            pynvml.NVML_ERROR_GPU_IS_LOST,
+            pynvml.NVML_ERROR_GPU_NOT_FOUND,
+            pynvml.NVML_ERROR_RESET_REQUIRED,
+        )
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except self._error as error:
+            if error.value in self._gone:
+                self.gone = self.gone or _words(error)
+            return None
+
+
 def _gpu(pynvml: Any, index: int) -> None:
     """Writes the GPU as soon as it is known, and again with what takes longer."""
     _say(Line(step=f"GPU {index}"))
-    lost: list[str] = []
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     except pynvml.NVMLError as error:
-        _say(Line(gpu=NvmlGpu(index=index, error=str(error))))
+        _say(Line(gpu=NvmlGpu(index=index, error=_words(error))))
         return
-
-    def ask(function: Callable[..., Any], *arguments: Any) -> Any:
-        """The answer, None where this driver or GPU has none; a GPU that is gone is remembered."""
-        try:
-            return function(*arguments)
-        except pynvml.NVMLError as error:
-            if error.value in (
-                pynvml.NVML_ERROR_GPU_IS_LOST,
-                pynvml.NVML_ERROR_GPU_NOT_FOUND,
-                pynvml.NVML_ERROR_RESET_REQUIRED,
-            ):
-                lost.append(str(error))
-            return None
-
-    pci = ask(pynvml.nvmlDeviceGetPciInfo, handle)
-    memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    ask = _Asking(pynvml)
     gpu = NvmlGpu(
         index=index,
-        bdf=normalise_bus_id(pci.busId) if pci else None,
+        bdf=_bus_id(ask(pynvml.nvmlDeviceGetPciInfo, handle)),
         uuid=ask(_text, pynvml.nvmlDeviceGetUUID, handle),
         name=ask(_text, pynvml.nvmlDeviceGetName, handle),
-        memory_bytes=memory.total if memory else None,
+        memory_bytes=_size(ask(pynvml.nvmlDeviceGetMemoryInfo, handle)),
         minor=ask(pynvml.nvmlDeviceGetMinorNumber, handle),
-        error=lost[0] if lost else None,
+        error=ask.gone,
     )
     _say(Line(gpu=gpu))
     mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
@@ -83,14 +97,14 @@ def _gpu(pynvml: Any, index: int) -> None:
         gpu,
         mig_mode=bool(mode[0]) if mode else None,
         mig_devices=tuple(_mig_devices(pynvml, ask, handle)) if mode and mode[0] else (),
-        numa_node=numa_node if numa_node is not None and numa_node >= 0 else None,
+        numa_node=numa_node if numa_node in range(MAX_CPUS) else None,
         cpu_affinity=_mask(ask(pynvml.nvmlDeviceGetCpuAffinity, handle, _AFFINITY_WORDS)),
         memory_affinity=_mask(
             ask(pynvml.nvmlDeviceGetMemoryAffinity, handle, _AFFINITY_WORDS, pynvml.NVML_AFFINITY_SCOPE_NODE)
         ),
         links=tuple(_links(pynvml, ask, handle)),
-        error=lost[0] if lost else None,
     )
+    gpu = msgspec.structs.replace(gpu, error=ask.gone)
     _say(Line(gpu=gpu))
 
 
@@ -100,12 +114,11 @@ def _mig_devices(pynvml: Any, ask: Callable[..., Any], handle: Any) -> list[Nvml
         device = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, slot)
         if device is None:
             continue  # an empty slot
-        memory = ask(pynvml.nvmlDeviceGetMemoryInfo, device)
         found.append(
             NvmlMig(
                 uuid=ask(_text, pynvml.nvmlDeviceGetUUID, device),
                 name=ask(_text, pynvml.nvmlDeviceGetName, device),
-                memory_bytes=memory.total if memory else None,
+                memory_bytes=_size(ask(pynvml.nvmlDeviceGetMemoryInfo, device)),
                 gpu_instance=ask(pynvml.nvmlDeviceGetGpuInstanceId, device),
                 compute_instance=ask(pynvml.nvmlDeviceGetComputeInstanceId, device),
             )
@@ -121,10 +134,23 @@ def _links(pynvml: Any, ask: Callable[..., Any], handle: Any) -> list[NvmlLink]:
         if ask(pynvml.nvmlDeviceGetNvLinkState, handle, link):
             remote = ask(pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link)
             kind = ask(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link)
-            found.append(
-                NvmlLink(peer=normalise_bus_id(remote.busId) if remote else None, kind=kinds.get(kind, "unknown"))
-            )
+            found.append(NvmlLink(peer=_bus_id(remote), kind=kinds.get(kind, "unknown")))
     return found
+
+
+def _bus_id(pci: Any) -> str | None:
+    """The address in an nvmlPciInfo_t; nvidia-ml-py's own access would fail on bytes that are not UTF-8."""
+    return normalise_bus_id(object.__getattribute__(pci, "busId")) if pci else None
+
+
+def _size(memory: Any) -> int | None:
+    """The bytes in an nvmlMemory_t; all bits set (NVML_VALUE_NOT_AVAILABLE) is no size."""
+    return memory.total if memory and memory.total <= MAX_COUNT else None
+
+
+def _words(error: Exception) -> str:
+    """NVML's words for its error."""
+    return str(error)[:MAX_TEXT]
 
 
 def _mask(words: Any) -> str | None:

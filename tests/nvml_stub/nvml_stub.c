@@ -3,6 +3,7 @@
  * A line of the file is `key = value`; the keys of a GPU begin with its number:
  *     driver = 570.124.06            init = 9 (nvmlInit answers this error)
  *     gpus = 8                       hang = FUNCTION, crash = FUNCTION (of the library)
+ *     print = TEXT                   nvmlInit prints it to standard output
  *     0.bus = 00000000:1B:00.0       0.uuid, 0.name, 0.memory, 0.minor, 0.numa, 0.affinity = HEX words, lowest first
  *     0.mig = 1                      0.mig.2.uuid, .name, .memory, .gi, .ci
  *     0.link.3 = gpu 00000000:43:00.0     (or switch)
@@ -107,6 +108,11 @@ static int bus_id(const char *value, PciInfo *pci) {
 
 int nvmlInit_v2(void) {
     begin(0, "nvmlInit_v2");
+    char *printed = say("print");
+    if (printed) {
+        puts(printed);
+        fflush(stdout);
+    }
     char *error = say("init");
     return error ? atoi(error) : SUCCESS;
 }
