@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from numalign.cpuset import CpuSet
-from numalign.errors import DoesNotHold
-from numalign.machine import Core, Machine
+from numalign.machine import Machine
 from numalign.probe.warn import KUBELET_MAX_NUMA_NODES
+from numalign.reserve import Choice, Wishes, choose, places
 
-__all__ = ["Plan", "Share", "make_plan", "whole_cores"]
+__all__ = ["Plan", "Share", "make_plan"]
+
+NO_WISHES = Wishes()
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -33,13 +35,13 @@ class Plan(msgspec.Struct, frozen=True):
     reasons: dict[str, str]
 
 
-def make_plan(machine: Machine, reserved: CpuSet | None = None) -> Plan:
-    """The plan for a machine: `reserved` CPUs, or the first whole core of each NUMA node that has CPUs.
+def make_plan(machine: Machine, wishes: Wishes = NO_WISHES) -> Plan:
+    """The plan for a machine, with CPUs reserved as wished for.
 
     Raises DoesNotHold where the wish cannot be met on this machine.
     """
-    by_default = reserved is None
-    reserved = _first_cores(machine) if reserved is None else _as_wished(machine, reserved)
+    choice = choose(machine, wishes)
+    reserved = choice.cpus
     shares = tuple(_shares(machine, reserved))
     options = {}
     if len(machine.numa_nodes) > KUBELET_MAX_NUMA_NODES:
@@ -51,66 +53,8 @@ def make_plan(machine: Machine, reserved: CpuSet | None = None) -> Plan:
         topology_scope="container",
         topology_options=options,
         shares=shares,
-        reasons=_reasons(machine, reserved, shares, by_default=by_default),
+        reasons=_reasons(machine, choice, shares),
     )
-
-
-def whole_cores(machine: Machine, cpus: CpuSet) -> CpuSet:
-    """The CPUs of every core that has one of `cpus`."""
-    bits = 0
-    for core in machine.cores:
-        if core.cpus.bits & cpus.bits:
-            bits |= core.cpus.bits
-    return CpuSet.from_mask(bits)
-
-
-def _places(machine: Machine) -> dict[int, CpuSet]:
-    """The CPUs of each NUMA node that has some; of each socket where there are no NUMA nodes, as the kubelet does."""
-    if machine.numa_nodes:
-        return {node.id: node.cpus for node in machine.numa_nodes if node.cpus}
-    if machine.sockets:
-        return {socket.id: socket.cpus for socket in machine.sockets}
-    return {0: machine.online_cpus}
-
-
-def _first_cores(machine: Machine) -> CpuSet:
-    """The first core of each NUMA node, siblings included; one with isolated CPUs only where there is no other."""
-    reserved = CpuSet()
-    for cpus in _places(machine).values():
-        cores = [core for core in machine.cores if core.cpus.bits & cpus.bits]
-        plain = [core for core in cores if not core.cpus.bits & machine.isolated_cpus.bits]
-        first = min(plain or cores, key=_first_cpu)
-        reserved |= first.cpus
-    if reserved == machine.online_cpus:
-        raise DoesNotHold(
-            f"a core on each NUMA node would reserve all {len(reserved)} CPUs of {machine.name or 'this machine'}",
-            hint="the static CPU manager needs CPUs beside the reserved ones; name fewer with --reserved-cpus",
-        )
-    return reserved
-
-
-def _first_cpu(core: Core) -> int:
-    return core.cpus.first()
-
-
-def _as_wished(machine: Machine, reserved: CpuSet) -> CpuSet:
-    online = machine.online_cpus
-    if not reserved:
-        raise DoesNotHold("no CPUs would be reserved", hint="the static CPU manager does not start without any")
-    if not reserved <= online:
-        raise DoesNotHold(
-            f"CPUs {reserved - online} are not online (online: {online})",
-            hint=f"--reserved-cpus {reserved & online}" if reserved & online else None,
-        )
-    whole = whole_cores(machine, reserved)
-    if whole != reserved:
-        raise DoesNotHold(
-            f"CPUs {reserved} leave their siblings {whole - reserved}, which full-pcpus-only can then never give out",
-            hint=f"--reserved-cpus {whole}",
-        )
-    if reserved == online:
-        raise DoesNotHold(f"CPUs {reserved} are all there are", hint="leave at least one core to the pods")
-    return reserved
 
 
 def _shares(machine: Machine, reserved: CpuSet) -> list[Share]:
@@ -121,19 +65,18 @@ def _shares(machine: Machine, reserved: CpuSet) -> list[Share]:
             exclusive=cpus - reserved,
             gpus=sum(gpu.numa_node == id for gpu in machine.gpus),
         )
-        for id, cpus in _places(machine).items()
+        for id, cpus in places(machine).items()
     ]
 
 
-def _reasons(machine: Machine, reserved: CpuSet, shares: tuple[Share, ...], *, by_default: bool) -> dict[str, str]:
+def _reasons(machine: Machine, choice: Choice, shares: tuple[Share, ...]) -> dict[str, str]:
     place = "NUMA node" if machine.numa_nodes else "socket"
-    chosen = f"the first core of each {place}, siblings included" if by_default else "as asked for, whole cores"
     left = ", ".join(f"{len(share.exclusive)} on {place} {share.numa_node}" for share in shares)
     reasons = {
         "cpuManagerPolicy": "containers of Guaranteed pods that ask for whole CPUs get exclusive ones",
         "full-pcpus-only": "exclusive CPUs come as whole cores: no two containers share a core",
-        "reservedSystemCPUs": f"kept from exclusive use: {len(reserved)} of {len(machine.online_cpus)} CPUs, {chosen}; "
-        f"left for exclusive use: {left}",
+        "reservedSystemCPUs": f"kept from exclusive use: {len(choice.cpus)} of {len(machine.online_cpus)} CPUs "
+        f"({choice.reason}); left for exclusive use: {left}",
         "topologyManagerPolicy": "a container's CPUs and devices come from one NUMA node, or it is refused",
         "topologyManagerScope": "each container is aligned for itself",
     }

@@ -19,7 +19,7 @@ LAYERS = (
     ("report", "render", "checks"),
     ("plan",),
     ("kubelet", "probe"),
-    ("words", "links"),
+    ("words", "links", "reserve"),
     ("machine", "bdf"),
     ("cpuset", "errors", "quantity"),
     ("__init__",),

@@ -101,7 +101,7 @@ def options_at_odds(subject: Subject) -> Iterator[Finding]:
 def distribute_hangs(subject: Subject) -> Iterator[Finding]:
     """A loop without end in the kubelet's distribution over NUMA nodes."""
     from numalign.kubelet.settings import parse_cpus
-    from numalign.plan import whole_cores
+    from numalign.reserve import whole_cores
 
     settings = subject.settings
     if settings.cpu_policy != "static" or not settings.option("distribute-cpus-across-numa"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from numalign.checks.finding import Finding, Severity, Subject
 from numalign.cpuset import CpuSet
 from numalign.kubelet.settings import parse_cpus
-from numalign.plan import whole_cores
+from numalign.reserve import whole_cores
 
 __all__ = [
     "everything",

@@ -126,6 +126,13 @@ OPTIONS: dict[str, Option] = {
         ("--output", "-o"), "How to print it.", choices=("text", "yaml", "json"), takes="choice"
     ),
     "kubelet.config": Option(("--config",), "The KubeletConfiguration (- for standard input).", metavar="FILE"),
+    "reserved_cpu_count": Option(
+        ("--reserved-cpu-count",), "How many CPUs to keep for the system, in whole cores.", metavar="N"
+    ),
+    "reserved_cores_per_numa": Option(
+        ("--reserved-cores-per-numa",), "How many cores to keep on each NUMA node.", metavar="N"
+    ),
+    "reserve_on": Option(("--reserve-on",), "Keep the system to these NUMA nodes, such as 0 or 0,2.", metavar="LIST"),
     "config_dir": Option(
         ("--config-dir",), "The directory of the kubelet's drop-ins (*.conf), merged over the file.", metavar="DIR"
     ),

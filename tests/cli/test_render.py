@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from numalign.cpuset import CpuSet
 from numalign.machine import Machine
-from numalign.plan import whole_cores
+from numalign.reserve import whole_cores
 from tests import machines
 from tests.conftest import Golden, Run
 
@@ -44,13 +44,55 @@ def test_the_reserved_cpus_can_be_said(run: Run, tree: Callable[[str], Path]) ->
 
 
 @pytest.mark.parametrize(
+    ("wish", "reserved"),
+    [
+        (("--reserved-cpu-count", "4"), "0,56,112,168"),
+        (("--reserved-cpu-count", "2"), "0,112"),
+        (("--reserved-cpu-count", "4", "--reserve-on", "1"), "56-57,168-169"),
+        (("--reserved-cores-per-numa", "2"), "0-1,56-57,112-113,168-169"),
+        (("--reserve-on", "1"), "56-59,168-171"),
+        ((), "0-3,56-59,112-115,168-171"),
+    ],
+)
+def test_a_wish_is_met_in_whole_cores(
+    wish: tuple[str, ...], reserved: str, run: Run, tree: Callable[[str], Path]
+) -> None:
+    done = run("render", "kubelet-config", "--root", tree("dgx-h100"), *wish)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert YAML(typ="safe").load(done.stdout)["reservedSystemCPUs"] == reserved
+
+
+@pytest.mark.parametrize(
+    ("wish", "status", "says"),
+    [
+        (("--reserved-cpu-count", "5"), 1, "--reserved-cpu-count 4 or 6"),
+        (("--reserved-cpu-count", "0"), 1, "--reserved-cpu-count 2"),
+        (("--reserved-cpu-count", "1"), 1, "--reserved-cpu-count 2"),
+        (("--reserved-cpu-count", "500"), 1, "there are 224 to choose from"),
+        (("--reserved-cores-per-numa", "99"), 1, "the smallest has 56"),
+        (("--reserve-on", "7"), 1, "--reserve-on takes 0, 1"),
+        (("--reserved-cpu-count", "two"), 2, "a whole number is wanted"),
+        (("--reserve-on", "a"), 2, "--reserve-on a"),
+        (("--reserved-cpu-count", "2", "--reserved-cpus", "0,112"), 2, "exclude each other"),
+        (("--reserved-cpus", "0,112", "--reserve-on", "0"), 2, "exclude each other"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_says_what_can(
+    wish: tuple[str, ...], status: int, says: str, run: Run, tree: Callable[[str], Path]
+) -> None:
+    done = run("render", "kubelet-config", "--root", tree("dgx-h100"), *wish)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize(
     ("wish", "status", "says", "hint"),
     [
         ("0-3", 1, "leave their siblings 112-115", "--reserved-cpus 0-3,112-115"),
         ("0,112,999", 1, "CPUs 999 are not online", "--reserved-cpus 0,112"),
-        ("0-223", 1, "are all there are", "leave at least one core"),
+        ("0-223", 1, "would reserve all 224 CPUs", "leave at least one core"),
         ("", 1, "no CPUs would be reserved", "static CPU manager"),
-        ("a-b", 2, "--reserved-cpus a-b", "a CPU list such as"),
+        ("a-b", 2, "--reserved-cpus a-b", "a list such as"),
     ],
 )
 def test_an_impossible_wish_names_the_nearest_possible_one(
