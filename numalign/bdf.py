@@ -12,6 +12,11 @@ def normalise(text: str) -> str | None:
 
     >>> normalise("00000000:5A:00.1"), normalise("5a:00.0"), normalise("10000:01:00.0"), normalise("N/A")
     ('0000:5a:00.1', '0000:5a:00.0', '10000:01:00.0', None)
+
+    A bus has 32 devices of 8 functions:
+
+    >>> normalise("0000:5a:1f.7"), normalise("0000:5a:20.0"), normalise("0000:5a:00.8")
+    ('0000:5a:1f.7', None, None)
     """
     fields = text.strip().lower().split(":")
     if len(fields) == 2:
@@ -22,5 +27,7 @@ def normalise(text: str) -> str | None:
     device, _, function = slot.partition(".")
     widths = ((domain, 1, 8), (bus, 2, 2), (device, 2, 2), (function, 1, 1))
     if not all(low <= len(field) <= high and _HEX.issuperset(field) for field, low, high in widths):
+        return None
+    if int(device, 16) > 0x1F or int(function, 16) > 7:
         return None
     return f"{int(domain, 16):04x}:{bus}:{device}.{function}"

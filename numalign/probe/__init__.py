@@ -42,6 +42,7 @@ def probe(host: Host, nvml_mode: NvmlMode = "auto") -> Machine:
     device_names = _device_names(host, (*gpu_functions, *nic_functions))
     driver_version = gpu.driver_version(host)
     answer = _nvml(host, nvml_mode, wanted=bool(gpu_functions or driver_version))
+    answer = gpu.at_kernel_addresses(answer, gpu_functions)
     nics = nic.read_nics(host, nic_functions, device_names)
     gpus = gpu.read_gpus(host, gpu_functions, answer, device_names, numa_nodes, nics)
     known = kernel.read_kernel(host)

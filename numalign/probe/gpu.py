@@ -12,7 +12,7 @@ from numalign.probe.host import Host
 from numalign.probe.nvml import NvmlAnswer, NvmlGpu
 from numalign.probe.pci import Function, iommu_group, pcie_link
 
-__all__ = ["driver_version", "nvlink_counts", "nvml_numa_node", "read_gpus"]
+__all__ = ["at_kernel_addresses", "driver_version", "nvlink_counts", "nvml_numa_node", "read_gpus"]
 
 _PROC = "proc/driver/nvidia"
 
@@ -26,6 +26,32 @@ def driver_version(host: Host) -> str | None:
                 if word[0].isdecimal() and "." in word and all(part.isdecimal() for part in word.split(".")):
                     return word
     return None
+
+
+def at_kernel_addresses(answer: NvmlAnswer, functions: tuple[Function, ...]) -> NvmlAnswer:
+    """NVML's answer with the addresses that sysfs has for its GPUs.
+
+    On Hyper-V, NVML gives a PCI domain of 32 bits (`03f8cfdd`) of which the kernel has the low 16 (`cfdd`). A GPU that
+    is on no function of `functions` by its whole domain is taken by those, where just one GPU of NVML's fits.
+    """
+    free = {function.bdf for function in functions} - {gpu.bdf for gpu in answer.gpus}
+    fitting: dict[str, list[str]] = {}
+    for gpu in answer.gpus:
+        domain, _, rest = (gpu.bdf or "").partition(":")
+        if len(domain) > 4 and f"{domain[-4:]}:{rest}" in free:
+            fitting.setdefault(f"{domain[-4:]}:{rest}", []).append(f"{domain}:{rest}")
+    renamed: dict[str | None, str] = {told[0]: bdf for bdf, told in fitting.items() if len(told) == 1}
+    if not renamed:
+        return answer
+    gpus = (
+        msgspec.structs.replace(
+            gpu,
+            bdf=renamed.get(gpu.bdf, gpu.bdf),
+            links=tuple(msgspec.structs.replace(link, peer=renamed.get(link.peer, link.peer)) for link in gpu.links),
+        )
+        for gpu in answer.gpus
+    )
+    return msgspec.structs.replace(answer, gpus=tuple(gpus))
 
 
 def read_gpus(

@@ -16,6 +16,7 @@ __all__ = [
     "MAX_COUNT",
     "MAX_TEXT",
     "NOT_ASKED",
+    "NO_BINDING",
     "Line",
     "NvmlAnswer",
     "NvmlGpu",
@@ -30,10 +31,12 @@ MAX_TEXT = 256
 """Characters of a name or UUID at most."""
 MAX_COUNT = (1 << 63) - 1
 """A size or number at most."""
+NO_BINDING = -1
+"""The worker's error number where it has no Python module for NVML; NVML's own are not negative."""
 
 # What an answer may hold: it comes from a driver that may be sick, or out of a snapshot, and is untrusted.
 Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
-Bdf = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]\Z")]
+Bdf = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")]
 Numbers = Annotated[str, msgspec.Meta(max_length=1 << 15, pattern=r"^([0-9]{1,5}([,-][0-9]{1,5})*)?\Z")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
 NumaId = Annotated[int, msgspec.Meta(ge=0, lt=MAX_CPUS)]
@@ -110,6 +113,7 @@ NOT_ASKED = NvmlAnswer(status="off")
 
 _ERRORS = {
     # NVML's number -> status, and what to do
+    NO_BINDING: ("error", "the Python module pynvml cannot be imported: install nvidia-ml-py where numalign is"),
     4: ("no-permission", "NVML may not open the driver's devices: run as root, or give this user /dev/nvidia*"),
     9: ("no-driver", "the NVIDIA driver is not loaded: modprobe nvidia, or install it"),
     12: ("no-library", "libnvidia-ml.so.1 cannot be loaded: install the driver's user-space libraries, or mount them"),

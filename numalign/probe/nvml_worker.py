@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from numalign.cpuset import MAX_CPUS, CpuSet
-from numalign.probe.nvml import MAX_COUNT, MAX_TEXT, Line, NvmlGpu, NvmlLink, NvmlMig, normalise_bus_id
+from numalign.probe.nvml import MAX_COUNT, MAX_TEXT, NO_BINDING, Line, NvmlGpu, NvmlLink, NvmlMig, normalise_bus_id
 
 __all__ = ["main"]
 
@@ -26,8 +26,10 @@ def main() -> None:
     """Asks everything and writes a Line for each answer to standard output."""
     sys.stdout = open(os.dup(1), "w")  # noqa: SIM115 - it stays open to the end
     os.dup2(2, 1)  # what the driver's library itself prints is no line of ours
-    import pynvml  # type: ignore[import-untyped]
-
+    try:
+        import pynvml  # type: ignore[import-untyped]
+    except ImportError:
+        return _say(Line(error=NO_BINDING))
     ask = _Asking(pynvml)
     try:
         _say(Line(step="nvmlInit"))

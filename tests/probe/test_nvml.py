@@ -194,6 +194,14 @@ def test_a_library_that_cannot_be_loaded_is_said(tmp_path: Path, monkeypatch: py
     )
 
 
+def test_a_missing_python_module_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pynvml.py").write_text("raise ImportError('no such module')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    answer = query()
+    assert answer.status == "error"
+    assert "install nvidia-ml-py" in (answer.message or "")
+
+
 @pytest.mark.parametrize("key", ["driver", "nvml"])
 def test_a_version_that_nvml_does_not_tell_costs_nothing_else(key: str, ask: Ask) -> None:
     said = nvml_stub.dgx(BUSES[:2])
@@ -340,6 +348,33 @@ def test_the_map_joins_nvml_and_sysfs_by_bus_id(
     matrix = run("inspect", "--root", tree("dgx-h100"), "--nvml", "require", "-o", "matrix", env=environment(said))
     rows = {line.split()[0]: line.split()[1:9] for line in matrix.stdout.splitlines() if line.startswith("GPU")}
     assert [rows["GPU0"][1], rows["GPU1"][0], rows["GPU2"][3], rows["GPU0"][2]] == ["NV2", "NV2", "NV18", "NODE"]
+
+
+def test_a_domain_of_32_bits_is_the_kernels_of_16(
+    run: Run, tree: Callable[[str], Path], environment: Environment
+) -> None:
+    wide = tuple(bus.replace("00000000:", "03F80000:", 1) for bus in BUSES)
+    said = nvml_stub.dgx(wide) | {"0.link.0": f"gpu {wide[1]}"}
+    done = run("inspect", "--root", tree("dgx-h100"), "--nvml", "require", "-o", "json", env=environment(said))
+    assert (done.returncode, done.stderr) == (0, "")
+    machine = json.loads(done.stdout)
+    assert machine["warnings"] == []
+    assert [gpu["uuid"][:12] for gpu in machine["gpus"]] == [f"GPU-{index:08d}" for index in range(8)]
+    assert [link["nvlinks"] for link in machine["links"] if link["nvlinks"]] == [1]
+
+
+def test_a_domain_whose_low_bits_fit_two_gpus_is_not_guessed(
+    run: Run, tree: Callable[[str], Path], environment: Environment
+) -> None:
+    said = nvml_stub.dgx(("03F80000:1B:00.0", "03F90000:1B:00.0", *BUSES[1:7]))
+    done = run("inspect", "--root", tree("dgx-h100"), "--nvml", "require", "-o", "json", env=environment(said))
+    warnings = [(warning["id"], warning["subject"]) for warning in json.loads(done.stdout)["warnings"]]
+    assert warnings == [
+        ("gpu-only-in-nvml", "3f80000:1b:00.0"),
+        ("gpu-only-in-nvml", "3f90000:1b:00.0"),
+        ("gpu-not-in-nvml", "0000:1b:00.0"),
+        ("gpu-not-in-nvml", "0000:df:00.0"),
+    ]
 
 
 @pytest.mark.parametrize(
