@@ -29,7 +29,7 @@ def judged(config: Path, document: Path) -> float:
         "start = time.perf_counter(); from numalign.checks import judge; "
         "from numalign.kubelet.effective import effective; "
         "base = (sys.argv[1], open(sys.argv[1], 'rb').read()); "
-        "judge(machine, effective(base, {}, {}, 36), 36, {}, ''); "
+        "judge(machine, effective(base, {}, {}, 36), 36); "
         "print(time.perf_counter() - start)"
     )
     command = [sys.executable, "-c", code, str(config), str(document)]

@@ -6,13 +6,13 @@ docs/checks has a page for each id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
 
-from numalign.checks import configuration, memory, policies, reserved
-from numalign.checks.finding import SEVERITIES, Finding, Subject
+from numalign.checks import configuration, dra, memory, policies, reserved
+from numalign.checks.finding import NO_STATE, SEVERITIES, Finding, State, Subject
 from numalign.checks.pages import ids
 from numalign.kubelet.document import Document, Refused
 from numalign.kubelet.settings import settings
@@ -44,9 +44,9 @@ CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     memory.exceeds_node,
     memory.on_cpuless_nodes,
     memory.uneven_hugepages,
+    dra.cpus,
+    dra.devices,
 )
-
-StateFiles = Mapping[str, bytes]
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,13 +61,17 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     passed: int
 
 
-def judge(machine: Machine, document: Document, minor: int, state: StateFiles, state_folder: str) -> Report:
+def judge(machine: Machine, document: Document, minor: int, state: State = NO_STATE) -> Report:
     """Everything that is found about an effective configuration on a machine: the kubelet's own refusals first."""
     subject = Subject(
-        machine=machine, view=kubelet_view(machine), settings=settings(document.values, minor), document=document
+        machine=machine,
+        view=kubelet_view(machine),
+        settings=settings(document.values, minor),
+        document=document,
+        state=state,
     )
     found = [*configuration.ignored(document, minor), *configuration.not_started(subject)]
-    found += configuration.state(subject, state, state_folder)
+    found += configuration.state(subject)
     for check in CHECKS:
         found += check(subject)
     return _report(machine, document.source, minor, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from numalign.checks.finding import Finding, Subject
 from numalign.kubelet.document import Document, Refused
@@ -58,9 +58,9 @@ def not_started(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def state(subject: Subject, files: Mapping[str, bytes], folder: str) -> Iterator[Finding]:
+def state(subject: Subject) -> Iterator[Finding]:
     """State files from before, on which the kubelet does not start."""
-    for obstacle in obstacles(subject.settings, subject.view, files, folder):
+    for obstacle in obstacles(subject.settings, subject.view, subject.state.files, subject.state.folder):
         yield Finding(
             id=obstacle.id,
             severity="error",

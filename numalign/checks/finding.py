@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -11,7 +12,7 @@ from numalign.kubelet.settings import Settings
 from numalign.kubelet.view import KubeletView
 from numalign.machine import Machine
 
-__all__ = ["SEVERITIES", "Finding", "Severity", "Subject"]
+__all__ = ["NO_STATE", "SEVERITIES", "Finding", "Severity", "State", "Subject"]
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -31,6 +32,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str | None = None
 
 
+class State(msgspec.Struct, frozen=True):
+    """What an earlier kubelet left in its directory: its managers' files, and the names of its plugins' sockets."""
+
+    folder: str
+    files: Mapping[str, bytes]
+    plugins: tuple[str, ...] = ()
+
+
+NO_STATE = State("", {})
+
+
 class Subject(msgspec.Struct, frozen=True):
     """A configuration that a kubelet can be judged by, and the machine: as it is, and as the kubelet sees it."""
 
@@ -38,3 +50,4 @@ class Subject(msgspec.Struct, frozen=True):
     view: KubeletView
     settings: Settings
     document: Document
+    state: State

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from numalign.cli.files import emit, read_file
 from numalign.cli.source import load_machine
 from numalign.errors import CannotRead
 
+if TYPE_CHECKING:
+    from numalign.checks.finding import State
+
 __all__ = ["read_configuration", "verify"]
 
 DEFAULT_CONFIG = "var/lib/kubelet/config.yaml"
 DEFAULT_STATE = "var/lib/kubelet"
+_PLUGINS = "plugins_registry"
 _STATE_BYTES = 16 << 20
 
 
@@ -31,19 +36,19 @@ def verify(
 ) -> int:
     """Check the kubelet's configuration against the machine; the exit status is 1 where something does not hold."""
     from numalign.checks import judge, judge_refused
-    from numalign.checks.finding import SEVERITIES
+    from numalign.checks.finding import NO_STATE, SEVERITIES
     from numalign.kubelet.document import Refused
 
     minor = _minor(kubernetes_version)
     source = config or _default_config(root, machine)
     files = read_configuration(source, config_dir, kubelet_flags)
     folder = state_dir or _default_state(root, machine)
-    state = _state_files(folder) if folder else {}
+    state = _state(folder) if folder else NO_STATE
     found = load_machine(root, machine, nvml)
     try:
         from numalign.kubelet.effective import effective
 
-        report = judge(found, effective(*files, minor), minor, state, folder or "")
+        report = judge(found, effective(*files, minor), minor, state)
     except Refused as error:
         report = judge_refused(found, error, files[0][0], minor)
     if output == "json":
@@ -90,14 +95,19 @@ def _default_state(root: str | None, machine: str | None) -> str | None:
     return None if machine is not None or not os.path.isdir(path) else path
 
 
-def _state_files(folder: str) -> dict[str, bytes]:
+def _state(folder: str) -> State:
+    from numalign.checks.finding import State
     from numalign.kubelet.checkpoint import CPU_FILE, MEMORY_FILE
 
     if not os.path.isdir(folder):
         raise CannotRead(f"--state-dir {folder} is no directory", hint="the kubelet's is /var/lib/kubelet")
-    found = {}
+    files = {}
     for name in (CPU_FILE, MEMORY_FILE):
         path = os.path.join(folder, name)
         if os.path.exists(path):
-            found[name] = read_file(path, _STATE_BYTES)
-    return found
+            files[name] = read_file(path, _STATE_BYTES)
+    try:
+        plugins = tuple(sorted(os.listdir(os.path.join(folder, _PLUGINS))))
+    except OSError:
+        plugins = ()
+    return State(folder, files, plugins)

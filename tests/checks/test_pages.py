@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from numalign.checks import judge, judge_refused
-from numalign.checks.finding import Finding
+from numalign.checks.finding import Finding, State
 from numalign.checks.pages import ids, page
 from numalign.kubelet.document import Refused
 from numalign.kubelet.effective import effective
@@ -24,17 +24,22 @@ EXAMPLE = re.compile(r"```yaml\n# on (\S+), Kubernetes (\S+)\n(.*?)```", re.DOTA
 STATE = re.compile(r"```(cpu_manager_state|memory_manager_state)\n(.*?)\n```", re.DOTALL)
 
 
-def example(id: str) -> tuple[str, str, str, dict[str, bytes]]:
-    """The machine, the version, the document and the state files of a check's page."""
+PLUGINS = re.compile(r"```plugins_registry\n(.*?)\n```", re.DOTALL)
+
+
+def example(id: str) -> tuple[str, str, str, State]:
+    """The machine, the version, the document and the kubelet's state of a check's page."""
     text = page(id) or ""
     (found,) = EXAMPLE.findall(text)
-    return found[0], found[1], HEADER + found[2], {name: content.encode() for name, content in STATE.findall(text)}
+    files = {name: content.encode() for name, content in STATE.findall(text)}
+    plugins = tuple(name for names in PLUGINS.findall(text) for name in names.split())
+    return found[0], found[1], HEADER + found[2], State("/state", files, plugins)
 
 
-def findings(machine: Machine, document: str, version: str, state: dict[str, bytes]) -> tuple[Finding, ...]:
+def findings(machine: Machine, document: str, version: str, state: State) -> tuple[Finding, ...]:
     minor = parse_version(version)
     try:
-        return judge(machine, effective(("f.yaml", document.encode()), {}, {}, minor), minor, state, "/state").findings
+        return judge(machine, effective(("f.yaml", document.encode()), {}, {}, minor), minor, state).findings
     except Refused as error:
         return judge_refused(machine, error, "f.yaml", minor).findings
 
@@ -68,12 +73,15 @@ def test_every_id_in_the_code_has_its_page_and_every_page_its_id() -> None:
 
 
 @pytest.mark.parametrize(
-    "id", ["config-not-loaded", "field-ignored", "reserved-memory-sum", "cpu-state-differs", "isolated-cpus"]
+    "id",
+    ["config-not-loaded", "field-ignored", "reserved-memory-sum", "cpu-state-differs", "isolated-cpus", "dra-cpus"],
 )
 def test_the_command_finds_it_too(id: str, run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
     name, version, document, state = example(id)
-    (tmp_path / "state").mkdir()
-    for file, content in state.items():
+    (tmp_path / "state" / "plugins_registry").mkdir(parents=True)
+    for socket in state.plugins:
+        (tmp_path / "state" / "plugins_registry" / socket).touch()
+    for file, content in state.files.items():
         (tmp_path / "state" / file).write_bytes(content)
     (tmp_path / "kubelet.yaml").write_text(document)
     words = ("--root", tree(name), "--state-dir", tmp_path / "state", "--kubernetes-version", version, "-o", "json")
