@@ -49,8 +49,12 @@ CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
 )
 
 
+_OF_STATE = ("cpu-state-", "memory-state-", "dra-")
+"""The beginnings of the ids that nothing is known of without the kubelet's directory."""
+
+
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """What the checks found, and how many found nothing."""
+    """What the checks found, and how many were made and found nothing."""
 
     api_version: str
     kind: Literal["VerifyReport"]
@@ -74,15 +78,17 @@ def judge(machine: Machine, document: Document, minor: int, state: State = NO_ST
     found += configuration.state(subject)
     for check in CHECKS:
         found += check(subject)
-    return _report(machine, document.source, minor, found)
+    unseen = 0 if state.folder else sum(id.startswith(_OF_STATE) for id in ids())
+    passed = len(ids()) - len({finding.id for finding in found}) - unseen
+    return _report(machine, document.source, minor, found, passed)
 
 
 def judge_refused(machine: Machine, error: Refused, source: str, minor: int) -> Report:
     """The report on a configuration that the kubelet does not load."""
-    return _report(machine, source, minor, [configuration.refused(error, source)])
+    return _report(machine, source, minor, [configuration.refused(error, source)], passed=0)
 
 
-def _report(machine: Machine, source: str, minor: int, found: list[Finding]) -> Report:
+def _report(machine: Machine, source: str, minor: int, found: list[Finding], passed: int) -> Report:
     return Report(
         api_version="numalign/v1",
         kind="VerifyReport",
@@ -90,5 +96,5 @@ def _report(machine: Machine, source: str, minor: int, found: list[Finding]) -> 
         machine=machine.name,
         config=source,
         findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
-        passed=len(ids()) - len({finding.id for finding in found}),
+        passed=passed,
     )

@@ -10,7 +10,8 @@ from numalign.errors import NumalignError
 
 __all__ = ["run"]
 
-_INTERRUPTED = 130
+# As a shell counts a process that a signal ended.
+_INTERRUPTED, _READER_LEFT = 130, 141
 
 
 def run(words: list[str]) -> int:
@@ -29,9 +30,10 @@ def run(words: list[str]) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader left (numalign … | head): that is no error of ours, and the interpreter must not flush again.
+        # The reader left (numalign … | head): nothing to say, but no success either, and the interpreter must not
+        # flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _READER_LEFT
 
 
 def _call(words: list[str]) -> int:

@@ -10,6 +10,7 @@ import typer
 
 from numalign import __version__
 from numalign.cli.options import ARGUMENTS, COMMANDS, Command, function_of, option_of
+from numalign.errors import WrongUsage
 
 __all__ = ["build"]
 
@@ -67,12 +68,22 @@ def _declared(command: Command) -> Callable[..., None]:
         parameters.append(parameter.replace(annotation=Annotated[kind, declaration]))
 
     def run(**given: Any) -> None:
+        _refuse_empty(command, given)
         raise typer.Exit(function(**given))
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = function.__doc__
     return run
+
+
+def _refuse_empty(command: Command, given: dict[str, Any]) -> None:
+    """Raises WrongUsage where a text is empty: most often a script's variable that is not set."""
+    for name, value in given.items():
+        argument = f"{command.words[0]}.{name}" in ARGUMENTS
+        if value == "" and (argument or not option_of(command, name).may_be_empty):
+            what = name.upper() if argument else option_of(command, name).flags[0]
+            raise WrongUsage(f"{what} is empty", hint="is a variable of the script not set?")
 
 
 def _declaration(command: Command, parameter: inspect.Parameter) -> tuple[Any, Any]:

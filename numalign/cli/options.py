@@ -15,7 +15,10 @@ Takes = Literal["text", "choice", "flag"]
 
 
 class Option(NamedTuple):
-    """An option: the ways to write it, its help, and what it takes; `choices` are the values of a choice."""
+    """An option: the ways to write it, its help, and what it takes; `choices` are the values of a choice.
+
+    An empty text is refused (a script's variable that is not set) unless it `may_be_empty`.
+    """
 
     flags: tuple[str, ...]
     help: str
@@ -23,6 +26,7 @@ class Option(NamedTuple):
     choices: tuple[str, ...] = ()
     takes: Takes = "text"
     environment: str | None = None
+    may_be_empty: bool = False
 
 
 class Command(NamedTuple):
@@ -137,7 +141,10 @@ OPTIONS: dict[str, Option] = {
         ("--config-dir",), "The directory of the kubelet's drop-ins (*.conf), merged over the file.", metavar="DIR"
     ),
     "kubelet_flags": Option(
-        ("--kubelet-flags",), "The kubelet's command line, which wins over the files.", metavar="TEXT"
+        ("--kubelet-flags",),
+        "The kubelet's command line, which wins over the files.",
+        metavar="TEXT",
+        may_be_empty=True,
     ),
     "state_dir": Option(
         ("--state-dir",),

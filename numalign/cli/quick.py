@@ -51,7 +51,7 @@ def _parameters(
                 return None
             found[name] = given
         elif word == "-" or not word.startswith("-"):
-            if not arguments:
+            if not arguments or not word:
                 return None
             found[arguments.pop(0)] = word
         else:
@@ -74,4 +74,6 @@ def _value(row: Option, rest: object, written: str | None) -> str | bool | None:
     value = next(rest, None) if written is None else written  # type: ignore[call-overload]
     if not isinstance(value, str) or (written is None and value.startswith("-") and value != "-"):
         return None
-    return None if row.choices and value not in row.choices else value
+    if (row.choices and value not in row.choices) or not (value or row.may_be_empty):
+        return None
+    return value

@@ -91,7 +91,7 @@ def test_a_wish_that_cannot_be_met_says_what_can(
         ("0-3", 1, "leave their siblings 112-115", "--reserved-cpus 0-3,112-115"),
         ("0,112,999", 1, "CPUs 999 are not online", "--reserved-cpus 0,112"),
         ("0-223", 1, "would reserve all 224 CPUs", "leave at least one core"),
-        ("", 1, "no CPUs would be reserved", "static CPU manager"),
+        ("", 2, "--reserved-cpus is empty", "script"),
         ("a-b", 2, "--reserved-cpus a-b", "a list such as"),
     ],
 )
