@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from numalign.checks.finding import Finding, Severity, Subject
+from numalign.kubelet.settings import NO_THRESHOLD
 from numalign.quantity import Quantity
 
 __all__ = ["eviction_percentage", "exceeds_node", "manager_off", "on_cpuless_nodes", "uneven_hugepages"]
@@ -24,7 +25,7 @@ def manager_off(subject: Subject) -> Iterator[Finding]:
 def eviction_percentage(subject: Subject) -> Iterator[Finding]:
     """A threshold in percent moves with MemTotal, and with it the sum that reservedMemory has to have."""
     threshold = subject.settings.eviction_hard.get("memory.available", "")
-    if subject.settings.memory_policy == "Static" and threshold.endswith("%"):
+    if subject.settings.memory_policy == "Static" and threshold.endswith("%") and threshold not in NO_THRESHOLD:
         message = (
             f"evictionHard memory.available {threshold} is a share of MemTotal, which moves a little at each boot: the "
             "sum of reservedMemory then no longer fits, and the kubelet does not start"

@@ -100,13 +100,12 @@ def options_at_odds(subject: Subject) -> Iterator[Finding]:
 
 def distribute_hangs(subject: Subject) -> Iterator[Finding]:
     """A loop without end in the kubelet's distribution over NUMA nodes."""
-    from numalign.kubelet.settings import parse_cpus
     from numalign.reserve import whole_cores
 
     settings = subject.settings
     if settings.cpu_policy != "static" or not settings.option("distribute-cpus-across-numa"):
         return
-    reserved = parse_cpus(settings.reserved_cpus)
+    reserved = settings.listed_cpus
     if settings.option("full-pcpus-only") and settings.minor < _FIXED_HANG:
         split = whole_cores(subject.machine, reserved & subject.machine.online_cpus) - reserved
         if split:

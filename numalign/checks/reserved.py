@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from numalign.checks.finding import Finding, Severity, Subject
-from numalign.cpuset import CpuSet
-from numalign.kubelet.settings import parse_cpus
 from numalign.reserve import whole_cores
 
 __all__ = [
@@ -24,7 +22,7 @@ FIELD = "reservedSystemCPUs"
 
 def everything(subject: Subject) -> Iterator[Finding]:
     """Something is left for exclusive use."""
-    reserved = _reserved(subject)
+    reserved = subject.settings.listed_cpus
     if reserved and subject.view.cpus <= reserved:
         message = f"{FIELD} {reserved} are all CPUs: none is left for exclusive use"
         yield _found(subject, "reserved-cpus-everything", "error", message, None)
@@ -32,7 +30,7 @@ def everything(subject: Subject) -> Iterator[Finding]:
 
 def most(subject: Subject) -> Iterator[Finding]:
     """More than half reserved is most often the list of the CPUs that pods may use, by mistake."""
-    reserved, online = _reserved(subject), subject.view.cpus
+    reserved, online = subject.settings.listed_cpus, subject.view.cpus
     if 2 * len(reserved) > len(online) and not online <= reserved:
         share = round(100 * len(reserved) / len(online))
         message = f"{share} % of the CPUs are reserved: {FIELD} lists those kept from pods, not those they may use"
@@ -41,7 +39,7 @@ def most(subject: Subject) -> Iterator[Finding]:
 
 def split_core(subject: Subject) -> Iterator[Finding]:
     """A reserved CPU whose sibling is not reserved strands that sibling under full-pcpus-only."""
-    reserved = _reserved(subject) & subject.machine.online_cpus
+    reserved = subject.settings.listed_cpus & subject.machine.online_cpus
     whole = whole_cores(subject.machine, reserved)
     lost = whole - reserved
     if lost:
@@ -60,7 +58,7 @@ def split_core(subject: Subject) -> Iterator[Finding]:
 
 def numa_nodes(subject: Subject) -> Iterator[Finding]:
     """How the reservation lies over the NUMA nodes."""
-    machine, reserved = subject.machine, _reserved(subject)
+    machine, reserved = subject.machine, subject.settings.listed_cpus
     if not reserved or machine.online_cpus <= reserved:
         return
     nodes = [node for node in machine.numa_nodes if node.cpus]
@@ -81,7 +79,7 @@ def numa_nodes(subject: Subject) -> Iterator[Finding]:
 
 def isolated(subject: Subject) -> Iterator[Finding]:
     """isolcpus and the reservation divide the CPUs in two ways that have to agree."""
-    machine, reserved = subject.machine, _reserved(subject)
+    machine, reserved = subject.machine, subject.settings.listed_cpus
     if not machine.isolated_cpus or subject.settings.cpu_policy != "static":
         return
     both = machine.isolated_cpus & reserved
@@ -98,8 +96,12 @@ def isolated(subject: Subject) -> Iterator[Finding]:
 def shared_pool(subject: Subject) -> Iterator[Finding]:
     """A reservation guards against exclusive use only."""
     settings = subject.settings
-    if settings.cpu_policy == "static" and _reserved(subject) and not settings.option("strict-cpu-reservation"):
-        message = f"pods without exclusive CPUs run on the reserved CPUs {_reserved(subject)} too"
+    if (
+        settings.cpu_policy == "static"
+        and subject.settings.listed_cpus
+        and not settings.option("strict-cpu-reservation")
+    ):
+        message = f"pods without exclusive CPUs run on the reserved CPUs {subject.settings.listed_cpus} too"
         remedy = 'cpuManagerPolicyOptions: {strict-cpu-reservation: "true"} keeps them off (Kubernetes 1.33 and newer)'
         yield _found(subject, "reserved-cpus-shared", "info", message, remedy)
 
@@ -113,19 +115,11 @@ def overwritten(subject: Subject) -> Iterator[Finding]:
         if "cpu" in amounts
     ]
     if settings.reserved_cpus and lost:
-        count = len(_reserved(subject))
+        count = len(subject.settings.listed_cpus)
         verb = "have" if len(lost) > 1 else "has"
         message = f"{' and '.join(lost)} {verb} no effect: {FIELD} reserves {count} CPUs instead"
         remedy = "provisioners that simulate allocatable have to know"
         yield _found(subject, "reservation-overwritten", "info", message, remedy)
-
-
-def _reserved(subject: Subject) -> CpuSet:
-    """The reserved CPUs, empty where the list is none."""
-    try:
-        return parse_cpus(subject.settings.reserved_cpus)
-    except ValueError:
-        return CpuSet()
 
 
 def _found(subject: Subject, id: str, severity: Severity, message: str, remedy: str | None) -> Finding:

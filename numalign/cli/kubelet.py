@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from numalign.cli.files import emit
 from numalign.cli.source import load_machine
 from numalign.cli.verify import read_configuration
 from numalign.errors import DoesNotHold
 
+if TYPE_CHECKING:
+    from numalign.kubelet.document import Document
+
 __all__ = ["allocatable", "config", "features"]
+
+_SEE_VERIFY = "numalign verify says where, and what to write"
 
 
 def config(
@@ -20,16 +27,7 @@ def config(
     out: str | None = None,
 ) -> int:
     """Print the effective configuration: file, drop-ins and flags merged, and where each value comes from."""
-    from numalign.kubelet.document import Refused
-    from numalign.kubelet.effective import effective
-    from numalign.kubelet.versions import DEFAULT, parse_version
-
-    minor = parse_version(kubernetes_version) if kubernetes_version else DEFAULT
-    try:
-        document = effective(*read_configuration(config, config_dir, kubelet_flags), minor)
-    except Refused as error:
-        place = f"{config}:{error.line}: " if error.line else f"{config}: "
-        raise DoesNotHold(f"{place}{error.message}", hint="the kubelet does not start on it") from error
+    document, _ = _effective(config, config_dir, kubelet_flags, kubernetes_version)
     from numalign.report.configuration import draw, printed
 
     if output == "text":
@@ -72,19 +70,16 @@ def allocatable(
 ) -> int:
     """Print what the node has, what is kept, what pods can have, and the CPU pools of each NUMA node."""
     from numalign.kubelet.allocatable import allocatable
-    from numalign.kubelet.document import Refused
-    from numalign.kubelet.effective import effective
+    from numalign.kubelet.rules import problems
     from numalign.kubelet.settings import settings
-    from numalign.kubelet.versions import DEFAULT, parse_version
     from numalign.kubelet.view import kubelet_view
 
-    minor = parse_version(kubernetes_version) if kubernetes_version else DEFAULT
     view = kubelet_view(load_machine(root, machine, nvml))
-    try:
-        document = effective(*read_configuration(config, config_dir, kubelet_flags), minor)
-        found = allocatable(settings(document.values, minor), view)
-    except (Refused, ValueError) as error:
-        raise DoesNotHold(f"{config}: {error}", hint="numalign verify says where, and what to write") from error
+    document, minor = _effective(config, config_dir, kubelet_flags, kubernetes_version)
+    wanted = settings(document.values, minor)
+    for problem in problems(wanted, view):
+        raise DoesNotHold(f"{document.source}: the kubelet does not start: {problem.message}", hint=_SEE_VERIFY)
+    found = allocatable(wanted, view)
     if output == "json":
         from numalign.machine import encode
 
@@ -95,3 +90,21 @@ def allocatable(
 
         show(draw, found, emit, out)
     return 0
+
+
+def _effective(
+    config: str, config_dir: str | None, kubelet_flags: str | None, kubernetes_version: str | None
+) -> tuple[Document, int]:
+    """The effective configuration and the minor version. Raises DoesNotHold where the kubelet does not load it."""
+    from numalign.kubelet.document import Refused
+    from numalign.kubelet.effective import effective
+    from numalign.kubelet.versions import DEFAULT, parse_version
+
+    minor = parse_version(kubernetes_version) if kubernetes_version else DEFAULT
+    files = read_configuration(config, config_dir, kubelet_flags)
+    source = files[0][0]
+    try:
+        return effective(*files, minor), minor
+    except Refused as error:
+        place = f"{source}:{error.line}" if error.line else source
+        raise DoesNotHold(f"{place}: the kubelet does not load it: {error.message}", hint=_SEE_VERIFY) from error

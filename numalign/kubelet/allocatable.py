@@ -11,7 +11,7 @@ import msgspec
 
 from numalign.cpuset import CpuSet
 from numalign.kubelet.restart import default_memory_state
-from numalign.kubelet.settings import Settings, capacity, parse_cpus, reservation
+from numalign.kubelet.settings import Settings, capacity, reservation
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
@@ -75,7 +75,7 @@ def _pools(settings: Settings, view: KubeletView) -> tuple[NodePools, ...] | Non
     static = settings.cpu_policy == "static"
     if static and not settings.reserved_cpus:
         return None
-    reserved = parse_cpus(settings.reserved_cpus)
+    reserved = settings.listed_cpus
     memory = default_memory_state(settings, view) if settings.memory_policy == "Static" else {}
     pools = []
     for node in view.nodes:

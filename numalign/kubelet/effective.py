@@ -48,6 +48,9 @@ FLAGS: Mapping[str, str] = {
     "system-reserved-cgroup": "systemReservedCgroup",
     "enforce-node-allocatable": "enforceNodeAllocatable",
     "eviction-hard": "evictionHard",
+    "eviction-soft": "evictionSoft",
+    "eviction-soft-grace-period": "evictionSoftGracePeriod",
+    "eviction-minimum-reclaim": "evictionMinimumReclaim",
     "cgroups-per-qos": "cgroupsPerQOS",
     "cgroup-root": "cgroupRoot",
     "feature-gates": "featureGates",
@@ -207,7 +210,7 @@ def _merged(
 def _flag_value(name: str, text: str, kind: str) -> Any:
     """A flag's text as a value of its field's type: pairs k=v,k=v, thresholds k<v, reserved memory N:k=v;N:k=v."""
     if kind.startswith("map["):
-        mark = "<" if name == "eviction-hard" else "="
+        mark = "<" if name in ("eviction-hard", "eviction-soft") else "="
         pairs = dict(part.partition(mark)[::2] for part in text.split(",") if part)
         return (
             {key: value.lower() in ("true", "1", "t") for key, value in pairs.items()}

@@ -21,7 +21,7 @@ from numalign.kubelet.checkpoint import (
     read_cpu_state,
     read_memory_state,
 )
-from numalign.kubelet.settings import Settings, parse_cpus
+from numalign.kubelet.settings import Settings
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
@@ -72,7 +72,7 @@ def _cpu(settings: Settings, view: KubeletView, data: bytes, path: str) -> Obsta
 
 def _wrong_cpu_state(settings: Settings, view: KubeletView, state: CpuState) -> tuple[str, str] | None:
     """The first thing in the state that does not hold, as the kubelet says it, and what it means."""
-    default, reserved = state.default, parse_cpus(settings.reserved_cpus)
+    default, reserved = state.default, settings.listed_cpus
     if not default:
         return ("default cpuset cannot be empty", "every CPU is given out exclusively") if state.entries else None
     if settings.option("strict-cpu-reservation"):

@@ -6,6 +6,8 @@ pkg/kubelet/cm/node_container_manager_linux.go, 1.27 to 1.36.
 
 from __future__ import annotations
 
+import math
+import re
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -20,11 +22,13 @@ from numalign.quantity import Quantity
 __all__ = [
     "BOOLEANS",
     "DECISIVE",
+    "NO_THRESHOLD",
     "Settings",
     "capacity",
     "default_eviction_hard",
     "eviction_reservation",
     "go_atoi",
+    "go_percentage",
     "parse_cpus",
     "reservation",
     "settings",
@@ -36,6 +40,11 @@ BOOLEANS = {
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
 
+NO_THRESHOLD = ("0%", "100%")
+"""Values of a signal that mean no threshold."""
+_GO_FLOAT = re.compile(
+    r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf|infinity|nan|0x[\da-f.]+p[+-]?\d+)", re.A | re.I
+)
 _EVICTION_HARD = {
     "memory.available": "100Mi",
     "nodefs.available": "10%",
@@ -88,6 +97,7 @@ class Settings(msgspec.Struct, frozen=True):
     eviction_hard: Mapping[str, str]
     eviction_soft: Mapping[str, str]
     eviction_grace: Mapping[str, str]
+    eviction_reclaim: Mapping[str, str]
     feature_gates: Mapping[str, bool]
 
     def enabled(self, gate: str) -> bool:
@@ -99,6 +109,14 @@ class Settings(msgspec.Struct, frozen=True):
             everything = {"alpha": "AllAlpha", "beta": "AllBeta"}.get(known.stage, "")
             return known.default if known.locked else self.feature_gates.get(everything, known.default)
         return self.feature_gates[gate]
+
+    @property
+    def listed_cpus(self) -> CpuSet:
+        """The CPUs of reservedSystemCPUs; none where the list is unusable, on which the kubelet does not start."""
+        try:
+            return parse_cpus(self.reserved_cpus)
+        except ValueError:
+            return CpuSet()
 
     def option(self, name: str) -> bool:
         """Whether a CPU manager option is set to true."""
@@ -129,6 +147,7 @@ def settings(values: Mapping[str, Any], minor: int) -> Settings:
         eviction_hard=default_eviction_hard(values, minor),
         eviction_soft=values.get("evictionSoft") or {},
         eviction_grace=values.get("evictionSoftGracePeriod") or {},
+        eviction_reclaim=values.get("evictionMinimumReclaim") or {},
         feature_gates=values.get("featureGates") or {},
     )
 
@@ -185,12 +204,30 @@ def capacity(view: KubeletView) -> dict[str, Quantity]:
 def eviction_reservation(settings: Settings, view: KubeletView) -> dict[str, Quantity]:
     """The memory that hard eviction keeps free. A percentage is taken in 32-bit floating point, as the kubelet does."""
     text = settings.eviction_hard.get("memory.available")
-    if text in (None, "0%", "100%"):  # the latter two mean no threshold
+    if text is None or text in NO_THRESHOLD:
         return {}
     if not text.endswith("%"):
         return {"memory": Quantity.parse(text)}
-    fraction = _float32(_float32(float(text[:-1])) / _float32(100.0))
-    return {"memory": Quantity(int(float(view.memory_bytes) * fraction), "BinarySI")}
+    fraction = go_percentage(text)
+    kept = 0 if math.isnan(fraction) else int(float(view.memory_bytes) * fraction)
+    return {"memory": Quantity(kept, "BinarySI")}
+
+
+def go_percentage(text: str) -> float:
+    """The fraction that a percentage (`10%`) is, in 32-bit floating point.
+
+    Raises ValueError with Go's message where it is no number.
+    """
+    number = text.rstrip("%")
+    try:
+        if not _GO_FLOAT.fullmatch(number):
+            raise ValueError
+        value = float.fromhex(number) if "x" in number.lower() else float(number)
+        return _float32(_float32(value) / _float32(100.0))
+    except OverflowError:
+        raise ValueError(f'strconv.ParseFloat: parsing "{number}": value out of range') from None
+    except ValueError:
+        raise ValueError(f'strconv.ParseFloat: parsing "{number}": invalid syntax') from None
 
 
 def reservation(settings: Settings, view: KubeletView) -> dict[str, Quantity]:
@@ -200,7 +237,7 @@ def reservation(settings: Settings, view: KubeletView) -> dict[str, Quantity]:
     reservation is no quantity.
     """
     kube, system = dict(settings.kube_reserved), dict(settings.system_reserved)
-    listed = parse_cpus(settings.reserved_cpus)
+    listed = settings.listed_cpus
     if listed:
         kube.pop("cpu", None)
         system["cpu"] = str(len(listed))
@@ -218,4 +255,4 @@ def reservation(settings: Settings, view: KubeletView) -> dict[str, Quantity]:
 
 
 def _float32(value: float) -> float:
-    return float(struct.unpack("f", struct.pack("f", value))[0])
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])

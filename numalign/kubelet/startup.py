@@ -13,7 +13,15 @@ import msgspec
 from numalign.cpuset import CpuSet
 from numalign.kubelet.document import nanoseconds
 from numalign.kubelet.problem import Problem, Rule
-from numalign.kubelet.settings import BOOLEANS, Settings, capacity, go_atoi, parse_cpus, reservation
+from numalign.kubelet.settings import (
+    BOOLEANS,
+    NO_THRESHOLD,
+    Settings,
+    capacity,
+    go_atoi,
+    go_percentage,
+    reservation,
+)
 from numalign.kubelet.versions import CPU_OPTIONS, GROUP_GATES, TOPOLOGY_OPTIONS, options
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
@@ -22,18 +30,18 @@ __all__ = ["START_RULES"]
 
 MAX_NUMA_NODES = 8
 _RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
-_SIGNALS = frozenset(
-    {
-        *("memory.available", "allocatableMemory.available", "nodefs.available", "nodefs.inodesFree"),
-        *(
-            "imagefs.available",
-            "imagefs.inodesFree",
-            "containerfs.available",
-            "containerfs.inodesFree",
-            "pid.available",
-        ),
-    }
-)
+# Eviction signals, and the version from which they are known.
+_SIGNALS = {
+    "memory.available": 27,
+    "allocatableMemory.available": 27,
+    "nodefs.available": 27,
+    "nodefs.inodesFree": 27,
+    "imagefs.available": 27,
+    "imagefs.inodesFree": 27,
+    "pid.available": 27,
+    "containerfs.available": 29,
+    "containerfs.inodesFree": 29,
+}
 _PARSE_QUANTITY = "failed to parse quantity"
 
 # Options that exclude each other, the version from which they do, and in this order.
@@ -46,7 +54,7 @@ _EXCLUSIVE = (
 
 
 def _reserved_cpus_online(settings: Settings, view: KubeletView) -> Iterator[Problem]:
-    reserved, online = parse_cpus(settings.reserved_cpus), view.cpus
+    reserved, online = settings.listed_cpus, view.cpus
     if not reserved <= online:
         kept = reserved & online
         yield _start(
@@ -82,51 +90,70 @@ def _wrong_reservation(name: str, text: str) -> str | None:
 
 
 def _eviction(settings: Settings, view: KubeletView) -> Iterator[Problem]:
-    for signal, text in settings.eviction_hard.items():
-        wrong = _wrong_threshold(signal, text)
-        if wrong is not None:
-            yield _start("eviction-threshold", wrong, "evictionHard", signal)
+    yield from _thresholds("evictionHard", settings.eviction_hard, settings.minor)
 
 
 def _soft_eviction(settings: Settings, view: KubeletView) -> Iterator[Problem]:
-    """Soft thresholds come last: the kubelet reads them after its managers are made."""
-    for signal, text in settings.eviction_soft.items():
-        path = ("evictionSoft", signal)
-        wrong = _wrong_threshold(signal, text)
+    """Soft thresholds and what belongs to them come last: the kubelet reads them after its managers are made."""
+    yield from _thresholds("evictionSoft", settings.eviction_soft, settings.minor)
+    for signal, text in settings.eviction_grace.items():
+        wrong = _wrong_signal(signal, settings.minor) or _wrong_grace_period(text)
         if wrong is not None:
-            yield _start("eviction-threshold", wrong, *path)
-        elif text not in ("0%", "100%") and signal not in settings.eviction_grace:
+            yield _start("eviction-grace-period", wrong, "evictionSoftGracePeriod", signal)
+    for signal, text in settings.eviction_reclaim.items():
+        wrong = _wrong_signal(signal, settings.minor) or _wrong_reclaim(signal, text)
+        if wrong is not None:
+            yield _start("eviction-minimum-reclaim", wrong, "evictionMinimumReclaim", signal)
+    for signal, text in settings.eviction_soft.items():
+        if text not in NO_THRESHOLD and signal not in settings.eviction_grace:
             message = f"grace period must be specified for the soft eviction threshold {signal}"
             remedy = f"write evictionSoftGracePeriod: {{{signal}: 1m30s}}"
-            yield _start("eviction-grace-period", message, *path, remedy=remedy)
-    for signal, text in settings.eviction_grace.items():
-        try:
-            wrong = f"invalid eviction grace period specified: {text}, must be a positive value"
-            if nanoseconds(text) >= 0:
-                continue
-        except ValueError as error:
-            wrong = str(error)
-        yield _start("eviction-grace-period", wrong, "evictionSoftGracePeriod", signal)
+            yield _start("eviction-grace-period", message, "evictionSoft", signal, remedy=remedy)
+
+
+def _thresholds(field: str, thresholds: Mapping[str, str], minor: int) -> Iterator[Problem]:
+    for signal, text in thresholds.items():
+        wrong = _wrong_signal(signal, minor) or _wrong_threshold(signal, text)
+        if wrong is not None:
+            yield _start("eviction-threshold", wrong, field, signal)
+
+
+def _wrong_signal(signal: str, minor: int) -> str | None:
+    return None if minor >= _SIGNALS.get(signal, minor + 1) else f"unsupported eviction signal {signal}"
 
 
 def _wrong_threshold(signal: str, text: str) -> str | None:
-    if signal not in _SIGNALS:
-        return f"unsupported eviction signal {signal}"
-    if text in ("0%", "100%"):
+    if text in NO_THRESHOLD:
         return None
-    if text.endswith("%"):
-        try:
-            percent = float(text[:-1])
-        except ValueError:
-            return f'strconv.ParseFloat: parsing "{text[:-1]}": invalid syntax'
-        if percent < 0:
-            return f"eviction percentage threshold {signal} must be >= 0%: {text}"
-        return f"eviction percentage threshold {signal} must be <= 100%: {text}" if percent > 100 else None
     try:
+        if text.endswith("%"):
+            fraction = go_percentage(text)
+            if fraction < 0:
+                return f"eviction percentage threshold {signal} must be >= 0%: {text}"
+            return f"eviction percentage threshold {signal} must be <= 100%: {text}" if fraction > 1 else None
         amount = Quantity.parse(text)
     except ValueError as error:
         return str(error)
     return f"eviction threshold {signal} must be positive: {amount}" if amount.value <= 0 else None
+
+
+def _wrong_grace_period(text: str) -> str | None:
+    try:
+        if nanoseconds(text) >= 0:
+            return None
+    except ValueError as error:
+        return str(error)
+    return f"invalid eviction grace period specified: {text}, must be a positive value"
+
+
+def _wrong_reclaim(signal: str, text: str) -> str | None:
+    try:
+        if text.endswith("%"):
+            wrong = f"eviction percentage minimum reclaim {signal} must be positive: {text}"
+            return wrong if go_percentage(text) <= 0 else None
+        return f"negative eviction minimum reclaim specified for {signal}" if Quantity.parse(text).value < 0 else None
+    except ValueError as error:
+        return str(error)
 
 
 def _topology_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:

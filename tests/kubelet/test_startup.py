@@ -1,0 +1,70 @@
+"""The start on a machine, where the vectors have no document for a rule; tests/checks has each rule's smallest."""
+
+from __future__ import annotations
+
+import pytest
+
+from numalign.kubelet.effective import effective
+from numalign.kubelet.rules import problems
+from numalign.kubelet.settings import eviction_reservation, go_percentage, settings
+from tests.vectors import MACHINE
+
+HEADER = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+
+def messages(text: str, minor: int = 36) -> list[str]:
+    document = effective(("f.yaml", (HEADER + text).encode()), {}, {}, minor)
+    return [problem.message for problem in problems(settings(document.values, minor), MACHINE)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("evictionHard: {memory.available: 10%%}", None),
+        ("evictionHard: {memory.available: 0%}", None),
+        ("evictionHard: {memory.available: nan%}", None),
+        ("evictionHard: {memory.available: 0x1p3%}", None),
+        ("evictionHard: {memory.available: 101%}", "threshold memory.available must be <= 100%: 101%"),
+        ("evictionHard: {memory.available: -1%}", "threshold memory.available must be >= 0%: -1%"),
+        ("evictionHard: {memory.available: 1_0%}", 'strconv.ParseFloat: parsing "1_0": invalid syntax'),
+        ("evictionHard: {memory.available: ' 5%'}", 'strconv.ParseFloat: parsing " 5": invalid syntax'),
+        ("evictionHard: {memory.available: 1e99%}", 'strconv.ParseFloat: parsing "1e99": value out of range'),
+        ("evictionHard: {memory.available: '0'}", "eviction threshold memory.available must be positive: 0"),
+        ("evictionHard: {memory.free: 1Gi}", "unsupported eviction signal memory.free"),
+        ("evictionSoftGracePeriod: {memory.free: 1m}", "unsupported eviction signal memory.free"),
+        ("evictionSoftGracePeriod: {memory.available: -1m}", "invalid eviction grace period specified: -1m"),
+        ("evictionMinimumReclaim: {memory.available: 0}", "of type string"),
+        ("evictionMinimumReclaim: {memory.available: '0'}", None),
+        ("evictionMinimumReclaim: {memory.available: 0%}", "minimum reclaim memory.available must be positive: 0%"),
+        ("evictionMinimumReclaim: {memory.available: -1Gi}", "negative eviction minimum reclaim specified for memory"),
+        ("evictionMinimumReclaim: {memory.free: 1Gi}", "unsupported eviction signal memory.free"),
+    ],
+)
+def test_eviction_is_parsed_as_the_kubelet_does(text: str, message: str | None) -> None:
+    try:
+        found = messages(text)
+    except Exception as error:  # noqa: BLE001 - a value of the wrong type is refused before the start
+        found = [str(error)]
+    if message is None:
+        assert found == []
+    else:
+        assert len(found) == 1
+        assert message in found[0]
+
+
+@pytest.mark.parametrize(("minor", "known"), [(28, False), (29, True)])
+def test_the_containers_filesystem_is_a_signal_since_1_29(minor: int, known: bool) -> None:
+    assert (messages("evictionHard: {containerfs.available: 5%}", minor) == []) == known
+
+
+def test_soft_thresholds_are_read_before_their_grace_periods() -> None:
+    text = "evictionSoft: {memory.available: 1Gi, nodefs.available: x}\nevictionSoftGracePeriod: {pid.available: z}"
+    assert [message.split()[0] for message in messages(text)] == ["quantities", "time:", "grace", "grace"]
+
+
+def test_a_percentage_is_taken_in_32_bits() -> None:
+    assert go_percentage("10%") != 0.1
+    assert abs(go_percentage("10%") - 0.1) < 1e-8
+    text = HEADER + "evictionHard: {memory.available: nan%}"
+    document = effective(("f.yaml", text.encode()), {}, {}, 36)
+    assert eviction_reservation(settings(document.values, 36), MACHINE)["memory"].value == 0
