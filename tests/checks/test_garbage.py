@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import settings as options
 from hypothesis import strategies as st
 
@@ -66,6 +66,16 @@ STATES = st.dictionaries(
 MACHINES = ("dgx-h100", "gb200-nvl", "laptop", "dgx-a100-nps4", "no-node-dir", "sparse-node-ids", "smt-part-off")
 
 
+@example(
+    document={
+        "cpuManagerPolicy": "static",
+        "cpuManagerPolicyOptions": {"distribute-cpus-across-numa": "true"},
+        "reservedSystemCPUs": "3-1",
+    },
+    state={},
+    minor=36,
+    name="dgx-h100",
+)
 @options(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(document=DOCUMENTS, state=STATES, minor=st.integers(27, 37), name=st.sampled_from(MACHINES))
 def test_any_values_of_the_fields_are_judged(
