@@ -18,7 +18,8 @@ def run(words: list[str]) -> int:
     """Runs a command line (without the program's name) and gives its exit status."""
     try:
         status = _call(words)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return status
     except NumalignError as error:
         from numalign.words import printable

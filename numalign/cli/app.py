@@ -44,12 +44,19 @@ def build() -> typer.Typer:
     return app
 
 
-def _main(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"numalign {__version__}")
         raise typer.Exit
+
+
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
+    ] = False,
+) -> None:
+    pass
 
 
 _main.__doc__ = _ABOUT

@@ -60,10 +60,18 @@ def write_file(path: str, data: bytes) -> None:
 
 
 def emit(data: bytes, out: str | None) -> None:
-    """Prints a document to standard output, or writes it to the file `out`."""
+    """Prints a document to standard output, or writes it to the file `out`. Raises CannotRead."""
     if out is not None and out != "-":
         write_file(out, data)
         return
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    if sys.stdout is None:
+        raise CannotRead("standard output is closed", hint="write to a file with --out")
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes again when it ends
+        raise CannotRead(f"standard output: cannot be written: {error.strerror}") from error

@@ -51,7 +51,7 @@ COMMANDS: tuple[Command, ...] = (
         ("render", "kubelet-config"),
         "numalign.cli.render:kubelet_config",
         (
-            "numalign render kubelet-config --out /var/lib/kubelet/config.yaml",
+            "numalign render kubelet-config --out 50-numalign.conf",
             "numalign render kubelet-config --machine node.tar.gz --reserved-cpus 0-1,112-113",
         ),
     ),

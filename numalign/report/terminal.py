@@ -24,7 +24,7 @@ def show(
     draw: Callable[[Console, T], None], document: T, emit: Callable[[bytes, str | None], None], out: str | None
 ) -> None:
     """Draws the document and hands the text to `emit`: for the terminal, or for the file `out` in UTF-8."""
-    terminal = out is None and sys.stdout.isatty()
+    terminal = out is None and sys.stdout is not None and sys.stdout.isatty()
     coloured = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     text = io.StringIO()
     console = Console(
@@ -39,7 +39,8 @@ def show(
     )
     draw(console, document)
     plain = "\n".join(line.rstrip() for line in text.getvalue().split("\n"))
-    emit(_encoded(plain, "utf-8" if out is not None else sys.stdout.encoding or "utf-8"), out)
+    printed = sys.stdout.encoding if out is None and sys.stdout is not None else None
+    emit(_encoded(plain, printed or "utf-8"), out)
 
 
 def _width(terminal: bool) -> int:

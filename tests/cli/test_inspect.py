@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from numalign import __version__
 from numalign.machine import decode
 from tests import machines
 from tests.conftest import Golden, Run
@@ -183,3 +184,20 @@ def on_terminal(words: list[str], environment: dict[str, str]) -> str:
         process.wait(20)
     os.close(leader)
     return text.decode()
+
+
+def test_the_version_is_printed(run: Run) -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"numalign {__version__}\n")
+
+
+@pytest.mark.parametrize(("redirect", "says"), [(">/dev/full", "No space left on device"), (">&-", "is closed")])
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_an_output_that_cannot_be_written_is_no_verdict(redirect: str, says: str, output: str) -> None:
+    import subprocess
+    import sys
+
+    line = f"{sys.executable} -m numalign inspect -o {output} {redirect}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("numalign:"), "Traceback" in done.stderr) == (3, 1, False)
+    assert says in done.stderr
