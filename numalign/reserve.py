@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -30,24 +30,24 @@ class Choice(msgspec.Struct, frozen=True):
     reason: str
 
 
-def choose(machine: Machine, wishes: Wishes) -> Choice:
-    """The CPUs to reserve. Raises DoesNotHold, with the nearest possible wish, where the wish cannot be met."""
-    if wishes.cpus is not None:
-        choice = Choice(_as_listed(machine, wishes.cpus), "as asked for, whole cores")
-    else:
-        homes = _homes(machine, wishes.on)
-        if wishes.count is not None:
-            choice = _counted(machine, homes, wishes.count)
-        elif wishes.cores_per_numa is not None:
-            choice = _per_place(machine, homes, wishes.cores_per_numa)
-        else:
-            choice = _even(machine, homes)
-    if machine.online_cpus <= choice.cpus:
+def choose(machine: Machine, wishes: Wishes, *, keep_l3: bool = False) -> Choice:
+    """The CPUs to reserve; with `keep_l3` out of as few L3 groups as do, so that the others stay whole.
+
+    Raises DoesNotHold where the wish cannot be met, with the nearest one that can as its hint.
+    """
+    if len(machine.cores) < 2:
         raise DoesNotHold(
-            f"{machine.name or 'this machine'} would reserve all {len(choice.cpus)} CPUs",
-            hint="the static CPU manager needs CPUs beside the reserved ones: leave at least one core to the pods",
+            f"{machine.name or 'this machine'} has one core: the static CPU manager needs one for the system and one "
+            "for the pods"
         )
-    return choice
+    if wishes.cpus is not None:
+        return Choice(_as_listed(machine, wishes.cpus), "as asked for, whole cores")
+    homes = _homes(machine, wishes.on, keep_l3=keep_l3)
+    if wishes.count is not None:
+        return _counted(machine, homes, wishes.count)
+    if wishes.cores_per_numa is not None:
+        return _per_place(machine, homes, wishes.cores_per_numa)
+    return _even(machine, homes)
 
 
 def managed_minimum(cpus: int) -> int:
@@ -81,27 +81,34 @@ def places(machine: Machine) -> dict[int, CpuSet]:
     return {0: machine.online_cpus}
 
 
-def _homes(machine: Machine, on: Sequence[int]) -> dict[int, list[Core]]:
-    """The cores of each NUMA node to reserve on, in the order in which they are taken: isolated ones last."""
+def _homes(machine: Machine, on: Sequence[int], *, keep_l3: bool) -> dict[int, list[Core]]:
+    """The cores of each NUMA node to reserve on, in the order in which they are taken: isolated ones last. The NUMA
+    node with the machine's first core comes first, since interrupts land there."""
     known = places(machine)
     strange = [id for id in on if id not in known]
     if strange:
         raise DoesNotHold(
-            f"NUMA node {strange[0]} has no CPUs on this machine",
+            f"this machine has no NUMA node {strange[0]} with CPUs",
             hint=f"--reserve-on takes {', '.join(map(str, known))}",
         )
+    first = machine.online_cpus.first()
+    firsts = {cache.id: cache.cpus.first() for cache in machine.l3_caches} if keep_l3 else {}
 
-    def late(core: Core) -> tuple[bool, int]:
-        return bool(core.cpus.bits & machine.isolated_cpus.bits), core.cpus.first()
+    def late(core: Core) -> tuple[bool, int, int]:
+        return (
+            bool(core.cpus.bits & machine.isolated_cpus.bits),
+            firsts.get(-1 if core.l3 is None else core.l3, 0),
+            core.cpus.first(),
+        )
 
     return {
         id: sorted((core for core in machine.cores if core.cpus.bits & cpus.bits), key=late)
-        for id, cpus in known.items()
+        for id, cpus in sorted(known.items(), key=lambda place: (not place[1].bits >> first & 1, place[0]))
         if not on or id in on
     }
 
 
-def _taken(cores: Sequence[Core]) -> CpuSet:
+def _taken(cores: Iterable[Core]) -> CpuSet:
     bits = 0
     for core in cores:
         bits |= core.cpus.bits
@@ -109,52 +116,72 @@ def _taken(cores: Sequence[Core]) -> CpuSet:
 
 
 def _as_listed(machine: Machine, reserved: CpuSet) -> CpuSet:
-    online = machine.online_cpus
+    online, hint = machine.online_cpus, f"--reserved-cpus {_nearest(machine, reserved)}"
     if not reserved:
-        raise DoesNotHold("no CPUs would be reserved", hint="the static CPU manager does not start without any")
+        raise DoesNotHold("no CPUs would be reserved, and the static CPU manager does not start without any", hint=hint)
     if not reserved <= online:
-        kept = whole_cores(machine, reserved & online)
-        raise DoesNotHold(
-            f"CPUs {reserved - online} are not online (online: {online})",
-            hint=f"--reserved-cpus {kept}" if kept else None,
-        )
+        raise DoesNotHold(f"CPUs {reserved - online} are not online (online: {online})", hint=hint)
     whole = whole_cores(machine, reserved)
     if whole != reserved:
         raise DoesNotHold(
             f"CPUs {reserved} leave their siblings {whole - reserved}, which full-pcpus-only can then never give out",
-            hint=f"--reserved-cpus {whole}",
+            hint=hint,
         )
+    if reserved == online:
+        raise DoesNotHold(f"all {len(online)} CPUs would be reserved, and pods need at least one core", hint=hint)
     return reserved
+
+
+def _nearest(machine: Machine, wanted: CpuSet) -> CpuSet:
+    """The whole cores that can be reserved and come nearest to `wanted`: its own, but for the last where they are all;
+    the first of the machine where none is online."""
+    cores = sorted(machine.cores, key=lambda core: core.cpus.first())
+    near = [core for core in cores if core.cpus.bits & wanted.bits] or cores[:1]
+    return _taken(near[:-1] if len(near) == len(cores) else near)
 
 
 def _counted(machine: Machine, homes: dict[int, list[Core]], count: int) -> Choice:
     """So many CPUs, a core at a time in turn from each NUMA node."""
-    most = max(map(len, homes.values()))
-    turns = [core for turn in range(most) for cores in homes.values() for core in cores[turn : turn + 1]]
-    taken: list[Core] = []
-    have = 0
-    for core in turns:
-        if have >= count:
+    below = taken = CpuSet()
+    for core in _turns(homes):
+        below, taken = taken, taken | core.cpus
+        if len(taken) >= count or taken == machine.online_cpus:
             break
-        taken.append(core)
-        have += len(core.cpus)
-    if have < count:
-        raise DoesNotHold(f"{count} CPUs cannot be reserved: there are {have} to choose from")
-    if have != count or not taken:
-        below = have - len(taken[-1].cpus) if taken else 0
-        near = [str(number) for number in (below, have) if number > 0] or [str(len(turns[0].cpus))]
-        raise DoesNotHold(f"{count} CPUs are no whole cores", hint=f"--reserved-cpu-count {' or '.join(near)}")
-    return Choice(_taken(taken), f"{count} CPUs as asked for, whole cores from each NUMA node in turn")
+    if len(taken) == count and taken and taken != machine.online_cpus:
+        return Choice(taken, f"{count} CPUs as asked for, whole cores from each NUMA node in turn")
+    near = [str(len(cpus)) for cpus in (below, taken) if cpus and cpus != machine.online_cpus]
+    if taken == machine.online_cpus and len(taken) <= count:
+        why = f"all {len(taken)} CPUs would be reserved, and pods need at least one core"
+    elif len(taken) < count:
+        why, near = f"{count} CPUs cannot be reserved there: there are {len(taken)}", near[-1:]
+    elif not count:
+        why = "no CPUs would be reserved, and the static CPU manager does not start without any"
+    else:
+        why = f"{count} CPUs are no whole cores"
+    raise DoesNotHold(why, hint=f"--reserved-cpu-count {' or '.join(near)}")
+
+
+def _turns(homes: dict[int, list[Core]]) -> Iterator[Core]:
+    """The cores, one of each NUMA node in turn."""
+    for turn in range(max(map(len, homes.values()))):
+        for cores in homes.values():
+            yield from cores[turn : turn + 1]
 
 
 def _per_place(machine: Machine, homes: dict[int, list[Core]], number: int) -> Choice:
-    least = min(map(len, homes.values()))
-    if not 1 <= number <= least:
+    most = min(map(len, homes.values()))
+    if sum(map(len, homes.values())) == most * len(homes) == len(machine.cores):
+        most -= 1  # pods need a core, too
+    if not 1 <= number <= most:
         raise DoesNotHold(
-            f"{number} cores cannot be reserved on each NUMA node: the smallest has {least}",
-            hint=f"--reserved-cores-per-numa {max(1, min(number, least - 1))}" if least > 1 else None,
+            f"{_cores(number)} cannot be reserved on each NUMA node: "
+            + (f"at most {_cores(most)} can" if number else "the static CPU manager does not start without any")
+            + (", since pods need at least one" if 0 < most < number and most < min(map(len, homes.values())) else ""),
+            hint=f"--reserved-cores-per-numa {min(max(1, number), most)}"
+            if most
+            else f"--reserved-cpu-count {len(next(_turns(homes)).cpus)}",
         )
-    cpus = _taken([core for cores in homes.values() for core in cores[:number]])
+    cpus = _taken(core for cores in homes.values() for core in cores[:number])
     return Choice(cpus, f"{_cores(number)} on each NUMA node as asked for, siblings included")
 
 
@@ -174,11 +201,20 @@ def _even(machine: Machine, homes: dict[int, list[Core]]) -> Choice:
             notes.append(f"{len(cores) - number} cores on NUMA node {id} divide evenly among {gpus} GPUs")
         taken += cores[:number]
     cpus = _taken(taken)
-    if cpus == machine.online_cpus:  # so small a machine that a core on each NUMA node is all of it
-        return Choice(cpus, "")
-    count = len(machine.online_cpus)
-    first = f"at least {minimum}m, as managed platforms keep on {count} CPUs, and a core on each NUMA node"
-    return Choice(cpus, "; ".join([first, *notes]))
+    asked = f"at least {minimum}m, as GKE and EKS keep on {len(machine.online_cpus)} CPUs"
+    if cpus == machine.online_cpus:
+        return _fewest(machine, homes, minimum, asked)
+    return Choice(cpus, "; ".join([f"{asked}, and a core on each NUMA node", *notes]))
+
+
+def _fewest(machine: Machine, homes: dict[int, list[Core]], minimum: int, asked: str) -> Choice:
+    """On a machine so small that a core on each NUMA node is all of it, or all of what may be reserved on."""
+    taken = CpuSet()
+    for core in _turns(homes):
+        if taken and (1000 * len(taken) >= minimum or taken | core.cpus == machine.online_cpus):
+            break
+        taken |= core.cpus
+    return Choice(taken, f"{asked}; a core on each NUMA node would be all of them")
 
 
 def _at_least(homes: dict[int, list[Core]], minimum: int) -> dict[int, int]:

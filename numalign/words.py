@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from numalign.cpuset import CpuSet
 from numalign.machine import Machine
 
-__all__ = ["count", "device_list", "headline", "printable", "short_cpu_model", "short_model", "size"]
+__all__ = [
+    "count",
+    "device_list",
+    "few",
+    "headline",
+    "printable",
+    "share",
+    "short_cpu_model",
+    "short_model",
+    "size",
+]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _CPU_MARKS = ("(R)", "(TM)", "(tm)")
@@ -36,6 +46,19 @@ def size(bytes: int | None) -> str:
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """`1 socket`, `2 sockets`."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def share(number: int, total: int, noun: str) -> str:
+    """`both GPUs`, `all 8 GPUs`, `3 of 8 GPUs`, `1 GPU`."""
+    if number == total:
+        return f"1 {noun}" if total == 1 else f"both {noun}s" if total == 2 else f"all {total} {noun}s"
+    return f"{number} of {total} {noun}s"
+
+
+def few(names: Sequence[str], at_most: int = 4) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:at_most])
+    return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
 
 
 def short_cpu_model(model: str) -> str:

@@ -16,33 +16,94 @@ from numalign.machine import Machine
 from numalign.reserve import Wishes, choose, places, whole_cores
 from tests import machines
 
+LISTS = st.none() | st.frozensets(st.integers(0, 300), max_size=12).map(CpuSet) | st.just(CpuSet(range(300)))
+
 
 @pytest.mark.parametrize("name", machines.names())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
+    listed=LISTS,
     count=st.none() | st.integers(0, 400),
     per_numa=st.none() | st.integers(0, 60),
     on=st.lists(st.integers(0, 9), max_size=3, unique=True),
+    keep_l3=st.booleans(),
 )
-def test_any_wish_is_met_in_whole_cores_or_refused(
-    name: str, count: int | None, per_numa: int | None, on: list[int], machine_of: Callable[[str], Machine]
+def test_any_wish_is_met_in_whole_cores_or_refused_with_one_that_is(
+    name: str,
+    listed: CpuSet | None,
+    count: int | None,
+    per_numa: int | None,
+    on: list[int],
+    keep_l3: bool,
+    machine_of: Callable[[str], Machine],
 ) -> None:
     machine = machine_of(name)
+    if listed is not None:
+        wishes = Wishes(cpus=listed)
+    elif count is not None:
+        wishes = Wishes(count=count, on=tuple(on))
+    else:
+        wishes = Wishes(cores_per_numa=per_numa, on=tuple(on))
+    refusal: DoesNotHold | None = None
     try:
-        choice = choose(machine, Wishes(count=count, cores_per_numa=per_numa if count is None else None, on=tuple(on)))
-    except DoesNotHold:
+        choice = choose(machine, wishes, keep_l3=keep_l3)
+    except DoesNotHold as error:
+        refusal = error
+    if refusal is not None:
+        assert (refusal.hint is None) == (len(machine.cores) == 1)
+        for better in _named(refusal.hint, wishes) if refusal.hint else ():
+            choose(machine, better, keep_l3=keep_l3)
         return
     cpus, homes = choice.cpus, places(machine)
     assert whole_cores(machine, cpus) == cpus <= machine.online_cpus
     assert cpus != machine.online_cpus
     assert cpus
-    if count is not None:
+    if wishes.cpus is not None:
+        assert cpus == wishes.cpus
+        return
+    if wishes.count is not None:
         assert len(cpus) == count
     for id, own in homes.items():
         here = CpuSet.from_mask(own.bits & cpus.bits)
-        assert bool(here) == (not on or id in on) or count is not None
-        if per_numa is not None and count is None and here:
-            assert sum(bool(core.cpus.bits & here.bits) for core in machine.cores) == per_numa
+        if wishes.cores_per_numa is not None:
+            number = sum(bool(core.cpus.bits & here.bits) for core in machine.cores)
+            assert number == (per_numa if not on or id in on else 0)
+        assert not here or not on or id in on
+
+
+def _named(hint: str, refused: Wishes) -> list[Wishes]:
+    """The wishes that an error's hint names."""
+    option, _, rest = hint.partition(" ")
+    if option == "--reserve-on":
+        return [Wishes(on=(int(id),)) for id in rest.removeprefix("takes ").split(", ")]
+    if option == "--reserved-cpus":
+        return [Wishes(cpus=CpuSet.parse(rest))]
+    if option == "--reserved-cores-per-numa":
+        return [Wishes(cores_per_numa=int(rest), on=refused.on)]
+    assert option == "--reserved-cpu-count"
+    return [Wishes(count=int(number), on=refused.on) for number in rest.split(" or ")]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "hint"),
+    [
+        (Wishes(cpus=CpuSet.parse("0-111")), "--reserved-cpus 0-110,112-222"),
+        (Wishes(cpus=CpuSet.parse("0-1,500")), "--reserved-cpus 0-1,112-113"),
+        (Wishes(cpus=CpuSet.parse("500")), "--reserved-cpus 0,112"),
+        (Wishes(count=3), "--reserved-cpu-count 2 or 4"),
+        (Wishes(count=224), "--reserved-cpu-count 222"),
+        (Wishes(cores_per_numa=56), "--reserved-cores-per-numa 55"),
+        (Wishes(count=200, on=(0,)), "--reserved-cpu-count 112"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_names_the_nearest_one_that_can(
+    wishes: Wishes, hint: str, machine_of: Callable[[str], Machine]
+) -> None:
+    with pytest.raises(DoesNotHold) as refused:
+        choose(machine_of("dgx-h100"), wishes)
+    assert refused.value.hint == hint
+    for better in _named(hint, wishes):
+        choose(machine_of("dgx-h100"), better)
 
 
 @pytest.mark.parametrize("name", machines.names())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from numalign.checks.finding import Finding, Severity, Subject
+from numalign.words import few, share
 
 __all__ = [
     "admission_cost",
@@ -28,11 +29,10 @@ _FIXED_HANG = 38
 
 def cpu_manager(subject: Subject) -> Iterator[Finding]:
     """cpuManagerPolicy none gives no container exclusive CPUs."""
+    field = "cpuManagerPolicy"
     if subject.settings.cpu_policy == "none":
         message = "cpuManagerPolicy is none: no container gets exclusive CPUs, so none can be aligned"
-        yield _found(
-            subject, "cpu-manager-off", "warning", "cpuManagerPolicy", message, "write cpuManagerPolicy: static"
-        )
+        yield _found(subject, "cpu-manager-off", _off(subject), field, message, f"write {field}: static")
 
 
 def whole_cores_only(subject: Subject) -> Iterator[Finding]:
@@ -71,7 +71,8 @@ def topology_manager(subject: Subject) -> Iterator[Finding]:
     policy, field = subject.settings.topology_policy, "topologyManagerPolicy"
     if policy == "none":
         message = "topologyManagerPolicy is none: nothing is aligned"
-        yield _found(subject, "topology-manager-off", "warning", field, message, f"write {field}: single-numa-node")
+        remedy = f"write {field}: single-numa-node"
+        yield _found(subject, "topology-manager-off", _off(subject), field, message, remedy)
     elif policy == "best-effort":
         message = "topologyManagerPolicy is best-effort: a pod that cannot be aligned is admitted all the same"
         yield _found(subject, "topology-best-effort", "info", field, message, None)
@@ -126,13 +127,13 @@ def distribute_hangs(subject: Subject) -> Iterator[Finding]:
 def device_numa_nodes(subject: Subject) -> Iterator[Finding]:
     """GPUs without a NUMA node are not aligned, whatever the policy."""
     machine = subject.machine
-    if subject.settings.topology_policy == "none" or len(machine.numa_nodes) < 2:
+    if subject.settings.topology_policy == "none" or len(subject.view.nodes) < 2:
         return
     lost = [gpu.bdf for gpu in machine.gpus if gpu.numa_node is None]
     if lost:
-        message = (
-            f"{len(lost)} of {len(machine.gpus)} GPUs have no NUMA node, and no policy aligns them: {', '.join(lost)}"
-        )
+        them = share(len(lost), len(machine.gpus), "GPU")
+        has = "has" if len(lost) == 1 else "have"
+        message = f"{them} {has} no NUMA node, and no policy aligns {'it' if len(lost) == 1 else 'them'}: {few(lost)}"
         remedy = "give the guest a virtual NUMA topology with its devices, or correct the firmware's"
         yield _found(subject, "device-numa-nodes", "warning", "topologyManagerPolicy", message, remedy)
 
@@ -168,6 +169,11 @@ def admission_cost(subject: Subject) -> Iterator[Finding]:
         yield _found(
             subject, "admission-cost", "error", "memoryManagerPolicy", message, "write memoryManagerPolicy: None"
         )
+
+
+def _off(subject: Subject) -> Severity:
+    """How bad it is that nothing is aligned: the purpose is missed where GPUs lie on one of several NUMA nodes."""
+    return "error" if subject.machine.gpus and len(subject.view.nodes) > 1 else "warning"
 
 
 def _time(seconds: float) -> str:

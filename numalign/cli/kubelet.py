@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numalign.cli.files import emit
-from numalign.cli.source import load_machine
-from numalign.cli.verify import read_configuration
+from numalign.cli.source import load, open_host
+from numalign.cli.verify import Files, read_configuration
 from numalign.errors import DoesNotHold
 
 if TYPE_CHECKING:
@@ -19,15 +19,17 @@ _SEE_VERIFY = "numalign verify says where, and what to write"
 
 def config(
     *,
-    config: str,
+    config: str | None = None,
     config_dir: str | None = None,
     kubelet_flags: str | None = None,
     kubernetes_version: str | None = None,
     output: str = "text",
+    root: str | None = None,
     out: str | None = None,
 ) -> int:
     """Print the effective configuration: file, drop-ins and flags merged, and where each value comes from."""
-    document, _ = _effective(config, config_dir, kubelet_flags, kubernetes_version)
+    files = read_configuration(config, config_dir, kubelet_flags, open_host(root or "/"), root)
+    document, _ = _effective(files, kubernetes_version)
     from numalign.report.configuration import draw, printed
 
     if output == "text":
@@ -58,7 +60,7 @@ def features(*, kubernetes_version: str | None = None, output: str = "text", out
 
 def allocatable(
     *,
-    config: str,
+    config: str | None = None,
     config_dir: str | None = None,
     kubelet_flags: str | None = None,
     kubernetes_version: str | None = None,
@@ -74,8 +76,10 @@ def allocatable(
     from numalign.kubelet.settings import settings
     from numalign.kubelet.view import kubelet_view
 
-    view = kubelet_view(load_machine(root, machine, nvml))
-    document, minor = _effective(config, config_dir, kubelet_flags, kubernetes_version)
+    found_machine, host = load(root, machine, nvml)
+    view = kubelet_view(found_machine)
+    files = read_configuration(config, config_dir, kubelet_flags, host, root)
+    document, minor = _effective(files, kubernetes_version)
     wanted = settings(document.values, minor)
     for problem in problems(wanted, view):
         raise DoesNotHold(f"{document.source}: the kubelet does not start: {problem.message}", hint=_SEE_VERIFY)
@@ -92,16 +96,13 @@ def allocatable(
     return 0
 
 
-def _effective(
-    config: str, config_dir: str | None, kubelet_flags: str | None, kubernetes_version: str | None
-) -> tuple[Document, int]:
+def _effective(files: Files, kubernetes_version: str | None) -> tuple[Document, int]:
     """The effective configuration and the minor version. Raises DoesNotHold where the kubelet does not load it."""
     from numalign.kubelet.document import Refused
     from numalign.kubelet.effective import effective
     from numalign.kubelet.versions import DEFAULT, parse_version
 
     minor = parse_version(kubernetes_version) if kubernetes_version else DEFAULT
-    files = read_configuration(config, config_dir, kubelet_flags)
     source = files[0][0]
     try:
         return effective(*files, minor), minor

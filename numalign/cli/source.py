@@ -13,35 +13,53 @@ from numalign.machine import API_VERSION, Machine, contradiction, decode
 
 if TYPE_CHECKING:
     from numalign.probe import NvmlMode
+    from numalign.probe.host import Host
 
-__all__ = ["load_machine", "nvml_mode"]
+_CONFIGURATION = "numalign verify --config names one; --machine wants a snapshot or a Machine document"
+_WANTED = "numalign snapshot and numalign inspect -o json write what --machine reads"
+
+__all__ = ["load", "load_machine", "nvml_mode", "open_host"]
 
 
 def load_machine(root: str | None, machine: str | None, nvml: str = "auto") -> Machine:
     """The machine of a command's --root, --machine and --nvml. Raises WrongUsage or CannotRead."""
+    return load(root, machine, nvml)[0]
+
+
+def load(root: str | None, machine: str | None, nvml: str = "auto") -> tuple[Machine, Host | None]:
+    """The machine, and the host or snapshot that it was read from (None: a Machine document).
+
+    Raises WrongUsage or CannotRead.
+    """
+    from numalign.probe import probe
+
     if machine is None:
-        return _probed(root or "/", nvml)
+        host = open_host(root or "/")
+        return probe(host, nvml_mode(nvml)), host
     if root is not None and root != os.environ.get("NUMALIGN_ROOT"):
         raise WrongUsage("--root and --machine name two machines", hint="leave one of them out")
+    if os.path.isdir(machine):
+        raise CannotRead(f"--machine {machine} is a directory", hint=f"a root directory is read with --root {machine}")
     data = read_file(machine)
     from numalign.probe.snapshot import is_archive, unpack
 
     name = "standard input" if machine == "-" else machine
     if is_archive(data[:512]):
-        from numalign.probe import probe
+        snapshot = unpack(data, name)
+        return probe(snapshot, nvml_mode(nvml)), snapshot
+    return _document(data, name), None
 
-        return probe(unpack(data, name), nvml_mode(nvml))
-    return _document(data, name)
 
-
-def _probed(root: str, nvml: str) -> Machine:
-    from numalign.probe import probe
+def open_host(root: str) -> Host:
+    """The host below a root directory. Raises CannotRead where it is no directory."""
     from numalign.probe.host import Host
 
-    if not os.path.isdir(root):
-        what = "is no directory" if os.path.exists(root) else "does not exist"
-        raise CannotRead(f"--root {root} {what}", hint="a snapshot or a Machine document is read with --machine")
-    return probe(Host(root), nvml_mode(nvml))
+    if os.path.isdir(root):
+        return Host(root)
+    option = "NUMALIGN_ROOT" if root == os.environ.get("NUMALIGN_ROOT") else "--root"
+    if os.path.exists(root):
+        raise CannotRead(f"{option} {root} is no directory", hint=f"a snapshot is read with --machine {root}")
+    raise CannotRead(f"{option} {root} does not exist", hint="it names the directory that holds sys/ and proc/")
 
 
 def nvml_mode(nvml: str) -> NvmlMode:
@@ -55,13 +73,15 @@ def _document(data: bytes, name: str) -> Machine:
     """A Machine document, JSON or YAML."""
     text = data.lstrip(b"\xef\xbb\xbf \t\r\n")
     if not text:
-        raise CannotRead(f"{name}: it is empty", hint="a snapshot or a Machine document is wanted")
+        raise CannotRead(f"{name}: it is empty", hint=_WANTED)
     try:
         found = decode(text) if text[:1] == b"{" else _from_yaml(text, name)
     except msgspec.ValidationError as error:
-        raise CannotRead(f"{name}: no Machine document: {error}") from error
+        if b"KubeletConfiguration" in text[:4096]:
+            raise CannotRead(f"{name} is a kubelet's configuration, no machine", hint=_CONFIGURATION) from error
+        raise CannotRead(f"{name}: no Machine document: {error}", hint=_WANTED) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CannotRead(f"{name}: neither a snapshot nor a readable Machine document: {error}") from error
+        raise CannotRead(f"{name}: neither a snapshot nor a Machine document: {error}", hint=_WANTED) from error
     wrong = contradiction(found)
     if wrong is not None:
         raise CannotRead(f"{name}: the Machine document contradicts itself: {wrong}")

@@ -54,6 +54,11 @@ class Host:
         """Whether this is the running host itself, so that its drivers and databases can be asked."""
         return not self.root
 
+    @property
+    def packed(self) -> bool:
+        """Whether this is a snapshot, and no directory."""
+        return False
+
     # -- the three accesses that a recording or an archive replaces
 
     def read(self, path: str, limit: int = MAX_FILE) -> bytes | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from numalign.probe.snapshot import Recorder
+from numalign.probe.snapshot import KUBELET_FOLDER, Recorder
 
 __all__ = ["redact"]
 
@@ -24,8 +24,6 @@ _BOOT_OPTIONS = frozenset(
 )
 """The options of the kernel's command line that decide about CPUs, memory and PCI; the others are taken out."""
 
-_STATUS_LINES = ("Cpus_allowed_list:", "Mems_allowed_list:")
-
 _SERIALS = (
     (
         re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
@@ -37,7 +35,11 @@ _SERIAL_LINE = re.compile(r"(?im)^(serial\s*:).*$")
 
 
 def redact(recorder: Recorder) -> None:
-    """Changes the recorded files in place."""
+    """Changes the recorded files in place; the kubelet's are left out, since anything can stand in them."""
+    for own in (recorder.files, recorder.links, recorder.errors):
+        for path in [path for path in own if path.startswith(KUBELET_FOLDER)]:
+            del own[path]
+    recorder.folders = {path for path in recorder.folders if not path.startswith(KUBELET_FOLDER)}
     stand_ins: dict[str, str] = {}
     for path in sorted(recorder.files):
         text = recorder.files[path].decode("utf-8", "surrogateescape")
@@ -45,8 +47,6 @@ def redact(recorder: Recorder) -> None:
             text = "redacted\n"
         elif path == "proc/cmdline":
             text = " ".join(word for word in text.split() if word.partition("=")[0] in _BOOT_OPTIONS) + "\n"
-        elif path.startswith("proc/") and path.endswith("/status"):
-            text = "".join(line for line in text.splitlines(keepends=True) if line.startswith(_STATUS_LINES))
         else:
             text = _SERIAL_LINE.sub(r"\1 redacted", _without_serials(text, stand_ins))
         recorder.files[path] = text.encode("utf-8", "surrogateescape")

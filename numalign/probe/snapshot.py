@@ -7,12 +7,14 @@ taken, sizes and counts are bounded, and a link leads nowhere but to another mem
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import io
 import os
 import tarfile
 import zlib
+from collections.abc import Iterator
 
 import msgspec
 
@@ -20,7 +22,23 @@ from numalign.errors import CannotRead
 from numalign.probe import NvmlMode, probe
 from numalign.probe.host import MAX_FILE, Host
 
-__all__ = ["ArchiveHost", "Recorder", "is_archive", "pack", "record", "unpack"]
+__all__ = ["KUBELET_CONFIG", "KUBELET_FOLDER", "PLUGINS", "STATE_FILES", "ArchiveHost", "Recorder"]
+__all__ += ["is_archive", "pack", "record", "unpack"]
+
+KUBELET_FOLDER = "var/lib/kubelet"
+KUBELET_CONFIG = f"{KUBELET_FOLDER}/config.yaml"
+STATE_FILES = ("cpu_manager_state", "memory_manager_state")
+"""The files of the kubelet's directory that its managers start on."""
+PLUGINS = f"{KUBELET_FOLDER}/plugins_registry"
+MAX_KUBELET_FILE = 16 << 20
+
+_STEADY_LINES = {
+    # files that change while the host stays as it is: the beginnings of the lines that the commands read
+    "meminfo": ("MemTotal:", "Node "),
+    "cpuinfo": ("model name", "cpu\t", "CPU implementer", "CPU part", "Model", "vendor_id"),
+    "status": ("Cpus_allowed_list:", "Mems_allowed_list:"),
+}
+_SELF = "proc/self"
 
 MAX_MEMBERS = 200_000
 MAX_BYTES = 256 << 20
@@ -99,10 +117,35 @@ class Recorder(Host):
 
 
 def record(root: str, nvml_mode: NvmlMode) -> Recorder:
-    """Everything that the commands read below a root directory, NVML's answers included."""
+    """Everything that the commands read below a root directory: the machine, NVML's answers, the kubelet's files."""
     recorder = Recorder(root)
     probe(recorder, nvml_mode)
+    _steady(recorder)
+    for path in (KUBELET_CONFIG, *(f"{KUBELET_FOLDER}/{name}" for name in STATE_FILES)):
+        with contextlib.suppress(OSError):  # noted as an error of the recording
+            recorder.read(path, MAX_KUBELET_FILE)
+    with contextlib.suppress(OSError):
+        recorder.files.update({f"{PLUGINS}/{name}": b"" for name in recorder.entries(PLUGINS)})
     return recorder
+
+
+def _steady(recorder: Recorder) -> None:
+    """Leaves out what differs from one moment to the next and what nothing reads: the reader's own number, counters."""
+    own = f"proc/{recorder.links.pop(_SELF, '')}"
+    recorder.folders.discard(own)
+    if f"{own}/status" in recorder.files:
+        recorder.files[f"{_SELF}/status"] = recorder.files.pop(f"{own}/status")
+    for path, data in recorder.files.items():
+        kept = _STEADY_LINES.get(path.rpartition("/")[2])
+        if kept is not None:
+            recorder.files[path] = b"".join(_lines(data, kept))
+
+
+def _lines(data: bytes, kept: tuple[str, ...]) -> Iterator[bytes]:
+    for line in data.splitlines(keepends=True):
+        text = line.decode("utf-8", "replace")
+        if text.startswith(kept) and ("MemTotal:" in text or not text.startswith("Node ")):
+            yield line
 
 
 class ArchiveHost(Host):
@@ -120,6 +163,10 @@ class ArchiveHost(Host):
         self._errors = self.value(_ERRORS, _decode_errors) or {}
         for path in self._errors:
             self._add_parents(path)
+
+    @property
+    def packed(self) -> bool:
+        return True
 
     def add_folder(self, path: str) -> None:
         """Makes a directory, empty unless members lie in it."""
@@ -210,7 +257,7 @@ def unpack(data: bytes, name: str) -> ArchiveHost:
                     links[path] = member.linkname
                 elif member.isreg():
                     content = archive.extractfile(member)
-                    files[path] = content.read(MAX_FILE) if content else b""
+                    files[path] = content.read() if content else b""
                 elif member.islnk():
                     files[path] = files.get(_clean(member.linkname), b"")
                 else:

@@ -14,6 +14,7 @@ from numalign.probe.host import Problem
 from numalign.probe.kernel import FIRMWARE_WORKAROUND
 from numalign.probe.names import is_connectx
 from numalign.probe.nvml import NvmlAnswer
+from numalign.words import count, few, share
 
 __all__ = ["RULES", "Seen", "all_warnings"]
 
@@ -93,7 +94,7 @@ def _cores(seen: Seen) -> Iterator[Warning]:
         odd = [str(core.cpus) for core in machine.cores if len(core.cpus) != max(threads)]
         yield Warning(
             id="threads-per-core-uneven",
-            message=f"cores have {_either(sorted(threads))} online CPUs (fewer: {_few(odd)}): the kubelet takes "
+            message=f"cores have {_either(sorted(threads))} online CPUs (fewer: {few(odd)}): the kubelet takes "
             f"{cpus} CPUs / {cores} cores = {cpus // cores if cores else 0} for the CPUs of a core everywhere",
         )
 
@@ -125,7 +126,7 @@ def _devices_unknown(seen: Seen) -> Iterator[Warning]:
         yield Warning(
             id=f"{kind.lower()}-numa-unknown",
             subject=lost[0] if len(lost) == 1 else None,
-            message=f"the kernel knows no NUMA node of {_of(len(lost), len(devices), kind)} ({_few(lost)}): {effect}",
+            message=f"the kernel knows no NUMA node of {share(len(lost), len(devices), kind)} ({few(lost)}): {effect}",
         )
 
 
@@ -154,7 +155,7 @@ def _devices_in_one_place(seen: Seen) -> Iterator[Warning]:
     doubt = ", as are all NICs: the firmware may not know better" if len(bridges) > 1 and nics == gpus else ""
     yield Warning(
         id="gpus-on-one-numa-node",
-        message=f"{_of(len(machine.gpus), len(machine.gpus), 'GPU')} are on NUMA node {node}{doubt}; the CPUs of the "
+        message=f"{share(len(machine.gpus), len(machine.gpus), 'GPU')} are on NUMA node {node}{doubt}; the CPUs of the "
         "others are near no GPU",
     )
 
@@ -208,7 +209,7 @@ def _gpu_drivers(seen: Seen) -> Iterator[Warning]:
         yield Warning(
             id="gpu-no-driver",
             subject=bare[0] if len(bare) == 1 else None,
-            message=f"{_count(len(bare), 'GPU')} on PCI without a driver ({_few(bare)}): load the nvidia kernel "
+            message=f"{count(len(bare), 'GPU')} on PCI without a driver ({few(bare)}): load the nvidia kernel "
             "module, or bind vfio-pci to pass them through",
         )
     taken = [gpu.bdf for gpu in seen.machine.gpus if gpu.driver not in (None, "nvidia")]
@@ -217,7 +218,7 @@ def _gpu_drivers(seen: Seen) -> Iterator[Warning]:
         yield Warning(
             id="gpu-other-driver",
             subject=taken[0] if len(taken) == 1 else None,
-            message=f"{_count(len(taken), 'GPU')} bound to {drivers} ({_few(taken)}): NVML and the NVIDIA device "
+            message=f"{count(len(taken), 'GPU')} bound to {drivers} ({few(taken)}): NVML and the NVIDIA device "
             "plugin do not see them",
         )
 
@@ -255,8 +256,8 @@ def _gpus_without_near_nic(seen: Seen) -> Iterator[Warning]:
     if far:
         yield Warning(
             id="gpu-without-near-nic",
-            message=f"{_count(len(far), 'GPU')} with no NIC on {'its' if len(far) == 1 else 'their'} NUMA node "
-            f"({_few([gpu.bdf for gpu in far])}): traffic crosses the sockets",
+            message=f"{count(len(far), 'GPU')} with no NIC on {'its' if len(far) == 1 else 'their'} NUMA node "
+            f"({few([gpu.bdf for gpu in far])}): traffic crosses the sockets",
         )
 
 
@@ -278,7 +279,7 @@ def _nic_oddities(seen: Seen) -> Iterator[Warning]:
                 id="nic-socket-direct",
                 subject=card[0].bdf,
                 message=f"one card on NUMA nodes {_either(places, 'and')} (Socket Direct): "
-                f"{_few([nic.bdf for nic in card])}; use the function on the pod's own NUMA node",
+                f"{few([nic.bdf for nic in card])}; use the function on the pod's own NUMA node",
             )
     by_bdf = {nic.bdf: nic for nic in nics}
     for bond in seen.machine.bonds:
@@ -352,21 +353,5 @@ def _places(nics: Iterable[Nic]) -> list[int]:
     return sorted({nic.numa_node for nic in nics if nic.numa_node is not None})
 
 
-def _few(names: Sequence[str], at_most: int = 4) -> str:
-    shown = ", ".join(names[:at_most])
-    return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
-
-
 def _either(numbers: Sequence[int], word: str = "or") -> str:
     return f" {word} ".join(map(str, numbers))
-
-
-def _of(number: int, total: int, kind: str) -> str:
-    """`both GPUs`, `all 8 GPUs`, `3 of 8 GPUs`, `1 GPU`."""
-    if number == total:
-        return f"1 {kind}" if total == 1 else f"both {kind}s" if total == 2 else f"all {total} {kind}s"
-    return f"{number} of {total} {kind}s"
-
-
-def _count(number: int, kind: str) -> str:
-    return f"{number} {kind}" if number == 1 else f"{number} {kind}s"

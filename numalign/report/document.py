@@ -41,5 +41,6 @@ def machine_from_yaml(text: bytes, name: str) -> Machine:
         if isinstance(error, msgspec.ValidationError):
             raise
         raise CannotRead(
-            f"{name}: neither a snapshot nor a Machine document: {str(error).strip().splitlines()[0]}"
+            f"{name}: neither a snapshot nor a Machine document: it is no YAML that can be read",
+            hint="numalign snapshot and numalign inspect -o json write what --machine reads",
         ) from error

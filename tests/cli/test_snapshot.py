@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -68,14 +69,55 @@ def test_the_same_host_gives_the_same_archive_on_standard_output_too(
     )
 
 
+def test_this_host_gives_the_same_archive_twice(run: Run, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        run("snapshot", tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def with_kubelet(tree: Callable[[str], Path], root: Path) -> Path:
+    """A DGX H100 with a kubelet that reserves half a core, its state file and a plugin's socket."""
+    shutil.copytree(tree("dgx-h100"), root, symlinks=True)
+    folder = root / "var/lib/kubelet"
+    (folder / "plugins_registry").mkdir(parents=True)
+    (folder / "plugins_registry/dra.cpu-reg.sock").touch()
+    (folder / "config.yaml").write_text(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n"
+        'cpuManagerPolicyOptions: {full-pcpus-only: "true"}\nreservedSystemCPUs: "0"\n'
+        "topologyManagerPolicy: single-numa-node\n"
+    )
+    (folder / "cpu_manager_state").write_text('{"policyName":"none","defaultCpuSet":"","checksum":1}')
+    return root
+
+
+def test_the_kubelets_files_travel_with_it(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    root = with_kubelet(tree, tmp_path / "root")
+    run("snapshot", tmp_path / "node.tar.gz", "--root", root)
+    there = run("verify", "--machine", "node.tar.gz", "-o", "json")
+    here = run("verify", "--root", root, "-o", "json")
+    assert there.returncode == here.returncode == 1
+    assert there.stdout.replace("node.tar.gz:/var", "/var") == here.stdout.replace(f"{root}/var", "/var")
+    assert {"reserved-cpus-split-core", "cpu-state-unusable", "dra-cpus"} <= {
+        finding["id"] for finding in json.loads(there.stdout)["findings"]
+    }
+
+
+def test_a_redacted_one_has_none_of_the_kubelets_files(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    root = with_kubelet(tree, tmp_path / "root")
+    run("snapshot", tmp_path / "node.tar.gz", "--root", root, "--redact")
+    with tarfile.open(tmp_path / "node.tar.gz") as tar:
+        assert not [name for name in tar.getnames() if "kubelet" in name]
+    there = run("verify", "--machine", tmp_path / "node.tar.gz")
+    assert (there.returncode, there.stdout) == (3, "")
+    assert "config.yaml is not in it" in there.stderr
+
+
 def test_it_is_small(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
     run("snapshot", tmp_path / "node.tar.gz", "--root", tree("dgx-h100"))
     assert (tmp_path / "node.tar.gz").stat().st_size < 64 << 10
 
 
 def test_warnings_about_unreadable_files_travel_with_it(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
-    import shutil
-
     root = tmp_path / "root"
     shutil.copytree(tree("laptop"), root, symlinks=True)
     broken = root / "sys/devices/system/node/node0/meminfo"

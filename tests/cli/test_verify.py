@@ -26,9 +26,19 @@ OF_STATE = 6
 
 @pytest.mark.parametrize(("fail_on", "status"), [("error", 0), ("warning", 1), ("info", 1)])
 def test_the_exit_status_follows_fail_on(fail_on: str, status: int, run: Run, tree: Callable[[str], Path]) -> None:
-    text = GOOD.replace("topologyManagerPolicy: single-numa-node\n", "")
+    text = GOOD.replace('cpuManagerPolicyOptions: {full-pcpus-only: "true"}\n', "")
     done = run("verify", "--config", "-", "--root", tree("dgx-h100"), "--fail-on", fail_on, stdin=text.encode())
     assert done.returncode == status
+
+
+@pytest.mark.parametrize("field", ["cpuManagerPolicy: static", "topologyManagerPolicy: single-numa-node"])
+def test_a_gpu_node_on_which_nothing_is_aligned_does_not_pass(
+    field: str, run: Run, tree: Callable[[str], Path]
+) -> None:
+    text = GOOD.replace(f"{field}\n", "").replace('cpuManagerPolicyOptions: {full-pcpus-only: "true"}\n', "")
+    assert run("verify", "--config", "-", "--root", tree("dgx-h100"), stdin=text.encode()).returncode == 1
+    on_one_node = text.replace('"0,56,112,168"', '"0"')
+    assert run("verify", "--config", "-", "--root", tree("laptop"), stdin=on_one_node.encode()).returncode == 0
 
 
 def test_people_are_told_where_what_and_what_to_do(run: Run, tree: Callable[[str], Path]) -> None:
