@@ -6,7 +6,10 @@ INSTALLED := .venv/.installed
 FAST := $(shell [ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check bench build format schema clean
+.PHONY: help demo test check bench build format schema clean
+
+help:  ## these targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -11,6 +11,7 @@ __all__ = [
     "count",
     "device_list",
     "few",
+    "folded",
     "headline",
     "printable",
     "share",
@@ -93,6 +94,23 @@ def device_list(names: Iterable[str]) -> str:
     return ", ".join(f"{stem}{CpuSet(groups[stem])}" if stem else name for name, stem in order.items())
 
 
+def folded(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` characters, broken at its ` · ` where it has some.
+
+    >>> folded("sriov-vfs · 2 sockets · 503.5 GiB", 24)
+    ['sriov-vfs · 2 sockets ·', '503.5 GiB']
+    """
+    lines = [""]
+    parts = text.split(" · ")
+    for i, part in enumerate(parts):
+        piece = part + (" ·" if i < len(parts) - 1 else "")
+        if lines[-1] and len(lines[-1]) + 1 + len(piece) > width:
+            lines.append(piece)
+        else:
+            lines[-1] = f"{lines[-1]} {piece}" if lines[-1] else piece
+    return lines
+
+
 def headline(machine: Machine) -> str:
     """The machine in one line: name, CPUs, NUMA nodes, memory, driver."""
     threads = len(machine.online_cpus)
@@ -104,6 +122,10 @@ def headline(machine: Machine) -> str:
         parts[-1] += f" ({len(machine.offline_cpus)} offline)"
     parts.append(count(len(machine.numa_nodes), "NUMA node") if machine.numa_nodes else "NUMA nodes not known")
     parts.append(size(machine.memory_bytes))
+    of_gpus = {gpu.memory_numa_node for gpu in machine.gpus}
+    on_gpus = sum(node.memory_bytes or 0 for node in machine.numa_nodes if node.id in of_gpus)
+    if on_gpus:
+        parts[-1] += f" ({size(on_gpus)} of it on GPUs)"
     if machine.nvidia_driver is not None:
         version = machine.nvidia_driver.version
         parts.append(f"NVIDIA driver {version}" if version else "no NVIDIA driver")

@@ -34,9 +34,9 @@ def main(numalign: str) -> int:
             if status:
                 return status
             if words[0] == "render":
-                print(Path(folder, "kubelet.yaml").read_text())
-            else:
-                print(flush=True)
+                print("$ cat kubelet.yaml")
+                print(Path(folder, "kubelet.yaml").read_text(), end="")
+            print(flush=True)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from numalign.checks.finding import Finding, Severity, Subject
+from numalign.kubelet.settings import BOOLEANS
 from numalign.words import few, share
 
 __all__ = [
@@ -37,10 +38,12 @@ def cpu_manager(subject: Subject) -> Iterator[Finding]:
 
 def whole_cores_only(subject: Subject) -> Iterator[Finding]:
     """Without full-pcpus-only two containers can share a core."""
-    if subject.settings.cpu_policy != "static" or subject.settings.option("full-pcpus-only"):
+    written = subject.settings.cpu_options.get("full-pcpus-only")
+    if subject.settings.cpu_policy != "static" or BOOLEANS.get(written or "false", True):
         return
     if any(len(core.cpus) > 1 for core in subject.machine.cores):
-        message = "full-pcpus-only is not set: two containers can get CPUs of one core and slow each other down"
+        off = "not set" if written is None else "off"
+        message = f"full-pcpus-only is {off}: two containers can get CPUs of one core and slow each other down"
         remedy = 'write cpuManagerPolicyOptions: {full-pcpus-only: "true"}'
         yield _found(subject, "shared-cores", "warning", "cpuManagerPolicyOptions", message, remedy)
 

@@ -38,9 +38,15 @@ def run(words: list[str]) -> int:
 
 
 def _call(words: list[str]) -> int:
+    words = ["checks", "list"] if words == ["checks"] else words
     call = quick.read(words, dict(os.environ))
     if call is not None:
         return call.function(**call.parameters)
+    stray = quick.stray_word(words)
+    if stray is not None:
+        from numalign.cli.mistakes import named_without_option
+
+        raise named_without_option(*stray)
     from numalign.cli.app import build
 
     try:

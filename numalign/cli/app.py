@@ -20,16 +20,21 @@ Start with `numalign inspect`; then `numalign render kubelet-config` writes the 
 machine, and `numalign verify` says whether the two agree.
 """
 _GROUPS = {
-    "render": "Write the kubelet's configuration for this machine.",
-    "kubelet": "What a kubelet makes of a configuration, and what its versions know.",
-    "checks": "The checks that verify makes, and a page on each.",
+    "render": "Write what the machine is configured with.",
+    "kubelet": "What a kubelet makes of a configuration.",
+    "checks": "The checks that verify makes.",
 }
 
 
 def build() -> typer.Typer:
     """The application with every command of the table."""
     app = typer.Typer(
-        name="numalign", help=_ABOUT, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+        name="numalign",
+        help=_ABOUT,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_main)
     groups: dict[str, typer.Typer] = {}
@@ -40,7 +45,7 @@ def build() -> typer.Typer:
                 groups[word] = typer.Typer(help=_GROUPS[word], no_args_is_help=True, rich_markup_mode=None)
                 app.add_typer(groups[word], name=word)
             parent = groups[word]
-        parent.command(command.words[-1], epilog=_examples(command))(_declared(command))
+        parent.command(command.words[-1], short_help=command.summary, epilog=_examples(command))(_declared(command))
     return app
 
 

@@ -22,6 +22,8 @@ def read_file(path: str, limit: int = MAX_BYTES) -> bytes:
         else:
             with open(path, "rb") as file:
                 data = file.read(limit + 1)
+    except IsADirectoryError as error:
+        raise CannotRead(f"{path} is a directory", hint="a file is wanted") from error
     except OSError as error:
         raise CannotRead(f"{path}: {error.strerror}") from error
     if len(data) > limit:

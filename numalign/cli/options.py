@@ -30,62 +30,88 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command: the words that call it, where its function is, and examples for its help."""
+    """A command: the words that call it, where its function is, a line about it, and examples for its help.
+
+    `file` is the option that a file named without one is most likely meant for.
+    """
 
     words: tuple[str, ...]
     function: str
+    summary: str
     examples: tuple[str, ...]
+    file: str = "--machine"
 
 
 COMMANDS: tuple[Command, ...] = (
     Command(
         ("inspect",),
         "numalign.cli.inspect:inspect",
+        "Print the topology map of a machine.",
         (
             "numalign inspect                      this host",
-            "numalign inspect -o matrix            the links, as nvidia-smi topo -m prints them",
+            "numalign inspect -o matrix            the links, in the manner of nvidia-smi topo -m",
             "numalign inspect --machine node.tar.gz -o json",
         ),
     ),
     Command(
         ("render", "kubelet-config"),
         "numalign.cli.render:kubelet_config",
+        "Write a KubeletConfiguration for the machine.",
         (
             "numalign render kubelet-config --out 50-numalign.conf",
             "numalign render kubelet-config --machine node.tar.gz --reserved-cpus 0-1,112-113",
         ),
+        file="--out",
     ),
     Command(
         ("verify",),
         "numalign.cli.verify:verify",
+        "Check the kubelet's configuration against it.",
         (
             "numalign verify                       /var/lib/kubelet/config.yaml against this host",
             "numalign verify --config kubelet.yaml --machine node.tar.gz",
         ),
+        file="--config",
     ),
     Command(
         ("kubelet", "config"),
         "numalign.cli.kubelet:config",
+        "Print the effective configuration, with sources.",
         (
             "numalign kubelet config --config /etc/kubernetes/kubelet.yaml --config-dir /etc/kubernetes/kubelet.conf.d",
             "numalign kubelet config --config kubelet.yaml --kubelet-flags '--reserved-cpus=0-3'",
         ),
+        file="--config",
     ),
     Command(
         ("kubelet", "allocatable"),
         "numalign.cli.kubelet:allocatable",
+        "Print what pods can have of the node.",
         ("numalign kubelet allocatable --config kubelet.yaml --machine node.tar.gz",),
     ),
     Command(
         ("kubelet", "features"),
         "numalign.cli.kubelet:features",
+        "Print feature gates and policy options.",
         ("numalign kubelet features --kubernetes-version 1.33",),
+        file="--kubernetes-version",
     ),
-    Command(("checks", "list"), "numalign.cli.checks:list_checks", ("numalign checks list",)),
-    Command(("checks", "show"), "numalign.cli.checks:show", ("numalign checks show reserved-cpus-split-core",)),
+    Command(
+        ("checks", "list"),
+        "numalign.cli.checks:list_checks",
+        "List the checks, a line each.",
+        ("numalign checks list",),
+    ),
+    Command(
+        ("checks", "show"),
+        "numalign.cli.checks:show",
+        "Explain a check.",
+        ("numalign checks show reserved-cpus-split-core",),
+    ),
     Command(
         ("snapshot",),
         "numalign.cli.snapshot:snapshot",
+        "Pack the machine into a file to use elsewhere.",
         (
             "numalign snapshot node.tar.gz         to read elsewhere with --machine node.tar.gz",
             "numalign snapshot node.tar.gz --redact",

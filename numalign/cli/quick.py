@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from numalign.cli.options import ARGUMENTS, COMMANDS, Command, Option, function_of, option_of, parameters_of
 
-__all__ = ["Call", "read"]
+__all__ = ["Call", "read", "stray_word"]
 
 
 class Call(NamedTuple):
@@ -27,6 +27,26 @@ def read(words: list[str], environment: dict[str, str]) -> Call | None:
             function = function_of(command)
             parameters = _parameters(command, function, words[len(command.words) :], environment)
             return None if parameters is None else Call(function, parameters)
+    return None
+
+
+def stray_word(words: list[str]) -> tuple[Command, str] | None:
+    """The first word that is neither an option, nor an option's value, nor wanted; None where there is none."""
+    for command in COMMANDS:
+        if tuple(words[: len(command.words)]) != command.words:
+            continue
+        names = parameters_of(function_of(command))
+        wanted = sum(f"{command.words[0]}.{name}" in ARGUMENTS for name in names)
+        rows = [option_of(command, name) for name in names if f"{command.words[0]}.{name}" not in ARGUMENTS]
+        takers = {flag for row in rows if row.takes != "flag" for flag in row.flags}
+        rest = iter(words[len(command.words) :])
+        for word in rest:
+            if word in takers:
+                next(rest, None)
+            elif word == "-" or not word.startswith("-"):
+                wanted -= 1
+                if wanted < 0:
+                    return command, word
     return None
 
 

@@ -14,7 +14,7 @@ from numalign.probe.host import Problem
 from numalign.probe.kernel import FIRMWARE_WORKAROUND
 from numalign.probe.names import is_connectx
 from numalign.probe.nvml import NvmlAnswer
-from numalign.words import count, few, share
+from numalign.words import count, few, share, size
 
 __all__ = ["RULES", "Seen", "all_warnings"]
 
@@ -22,6 +22,8 @@ KUBELET_MAX_NUMA_NODES = 8
 """More NUMA nodes than this need a policy option (kubelet: pkg/kubelet/cm/topologymanager/topology_manager.go)."""
 
 _MAX_THREADS_PER_CORE = 8
+_MEMORY_SLACK = 50
+"""The part of MemTotal by which the sum of the NUMA nodes' may differ."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -63,6 +65,18 @@ def _numa_directory(seen: Seen) -> Iterator[Warning]:
         yield Warning(
             id="numa-off",
             message=f"{len(machine.sockets)} sockets, but one NUMA node: {why}, and alignment policies have no effect",
+        )
+
+
+def _memory_elsewhere(seen: Seen) -> Iterator[Warning]:
+    machine = seen.machine
+    known = [node.memory_bytes for node in machine.numa_nodes]
+    total, of_nodes = machine.memory_bytes, sum(bytes or 0 for bytes in known)
+    if total and known and None not in known and abs(total - of_nodes) > total // _MEMORY_SLACK:
+        yield Warning(
+            id="memory-not-in-numa-nodes",
+            message=f"the machine has {size(total)}, its NUMA nodes {size(of_nodes)} in all: the kubelet counts the "
+            "first for pods, and its memory manager the second",
         )
 
 
@@ -115,14 +129,10 @@ def _devices_unknown(seen: Seen) -> Iterator[Warning]:
     machine = seen.machine
     for kind, devices in _kinds(machine):
         lost = [device.bdf for device in devices if device.numa_node is None]
-        if not lost:
+        if not lost or len(machine.numa_nodes) == 1:  # on one NUMA node there is nothing to know
             continue
         them = "it" if len(lost) == 1 else "them"
-        effect = (
-            f"device plugins send the kubelet no topology for {them}, and no policy aligns {them}"
-            if len(machine.numa_nodes) != 1
-            else "harmless on one NUMA node"
-        )
+        effect = f"device plugins send the kubelet no topology for {them}, and no policy aligns {them}"
         yield Warning(
             id=f"{kind.lower()}-numa-unknown",
             subject=lost[0] if len(lost) == 1 else None,
@@ -320,6 +330,7 @@ def _reader(seen: Seen) -> Iterator[Warning]:
 RULES: tuple[Callable[[Seen], Iterator[Warning]], ...] = (
     _reader,
     _numa_directory,
+    _memory_elsewhere,
     _many_numa_nodes,
     _cores,
     _cpus_without_numa_node,

@@ -13,7 +13,7 @@ from numalign.words import count, printable
 
 __all__ = ["draw"]
 
-_NOUNS = {"error": "error", "warning": "warning", "info": "note"}
+_PLURALS = {"error": "errors", "warning": "warnings", "info": "info"}
 
 
 def draw(console: Console, report: Report) -> None:
@@ -28,5 +28,7 @@ def draw(console: Console, report: Report) -> None:
     if report.findings:
         console.print()
     found = [finding.severity for finding in report.findings]
-    counts = [count(found.count(severity), _NOUNS[severity]) for severity in SEVERITIES if severity in found]
-    console.print(Text(", ".join([f"{report.passed} checks passed", *counts])))
+    counts = [
+        count(found.count(severity), severity, _PLURALS[severity]) for severity in SEVERITIES if severity in found
+    ]
+    console.print(Text(", ".join([f"{count(report.passed, 'check')} passed", *counts])))

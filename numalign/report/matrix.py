@@ -1,4 +1,4 @@
-"""`inspect -o matrix`: the links of every pair, as `nvidia-smi topo -m` prints them."""
+"""`inspect -o matrix`: the links of every pair, in the manner of `nvidia-smi topo -m`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from rich.text import Text
 
 from numalign.links import LINK_TYPES, MEANING
 from numalign.machine import Link, Machine
+from numalign.report.text import point_at_warnings
 from numalign.words import printable
 
 __all__ = ["draw"]
@@ -19,7 +20,7 @@ def draw(console: Console, machine: Machine) -> None:
         console.print(Text("no GPUs and no NICs on this machine's PCI"))
         return
     widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
-    for columns in _blocks(widths, console.width):
+    for columns in _blocks(widths, console.width, len(machine.devices())):
         for row in (heads, *rows):
             console.print(
                 Text("  ".join(row[i].ljust(widths[i]) for i in (0, *columns)), no_wrap=True, overflow="ignore")
@@ -33,6 +34,10 @@ def draw(console: Console, machine: Machine) -> None:
     for kind in LINK_TYPES:
         console.print(Text(f"{kind:<5} {MEANING[kind]}"))
     console.print(Text("NV#   # NVLinks"))
+    if len(machine.gpus) > 1 and (machine.nvidia_driver is None or machine.nvidia_driver.nvml != "ok"):
+        console.print()
+        console.print(Text("NVLinks are not known here: NVML gave no answer"))
+    point_at_warnings(console, machine)
 
 
 def _cells(machine: Machine) -> tuple[list[str], list[list[str]]]:
@@ -62,12 +67,15 @@ def _word(link: Link) -> str:
     return f"NV{link.nvlinks}" if link.nvlinks else link.type or "?"
 
 
-def _blocks(widths: list[int], width: int) -> list[list[int]]:
-    """The columns beside the labels, in blocks that fit into `width`."""
+def _blocks(widths: list[int], width: int, devices: int) -> list[list[int]]:
+    """The columns beside the labels, in blocks that fit into `width`; those after the devices' stay together."""
     blocks: list[list[int]] = [[]]
     used = widths[0]
     for column in range(1, len(widths)):
-        if blocks[-1] and used + 2 + widths[column] > width:
+        needed = 2 + widths[column]
+        if column == devices + 1:
+            needed = sum(2 + own for own in widths[column:])
+        if blocks[-1] and used + needed > width:
             blocks.append([])
             used = widths[0]
         blocks[-1].append(column)

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from numalign.cpuset import CpuSet
-from numalign.machine import Gpu, Machine, Nic, NumaNode
-from numalign.words import count, device_list, headline, printable, short_model, size
+from numalign.machine import Gpu, Machine, NearestNics, Nic, NumaNode
+from numalign.words import count, device_list, folded, headline, printable, share, short_model, size
 
 __all__ = ["draw"]
 
@@ -21,7 +21,8 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 def draw(console: Console, machine: Machine) -> None:
     """The headline, the NUMA nodes, the GPUs with their nearest NICs, and the warnings."""
-    console.print(Text(headline(machine), style="bold"))
+    for line in folded(headline(machine), console.width):
+        console.print(Text(line, style="bold"))
     for line in _conditions(machine):
         console.print(Text(line))
     console.print()
@@ -36,6 +37,13 @@ def draw(console: Console, machine: Machine) -> None:
     if machine.warnings:
         console.print()
         console.print(_warning_table(machine))
+
+
+def point_at_warnings(console: Console, machine: Machine) -> None:
+    """Where a drawing has no room for the map's warnings: how many there are, and who says them."""
+    if machine.warnings:
+        console.print()
+        console.print(Text(f"{count(len(machine.warnings), 'warning')}; numalign inspect has them"))
 
 
 def plain_table(*columns: tuple[str, str]) -> Table:
@@ -171,7 +179,7 @@ def _gpu_table(machine: Machine) -> Table:
             str(gpu.index),
             gpu.bdf,
             "?" if gpu.numa_node is None else str(gpu.numa_node),
-            printable(device_list(nic_name(by_bdf[bdf]) for bdf in near.nics)) if near else "–",
+            printable(_near_names([by_bdf[bdf] for bdf in near.nics])) if near else "–",
             near.type if near else "–",
             _pcie(gpu),
         ]
@@ -179,6 +187,13 @@ def _gpu_table(machine: Machine) -> Table:
         cells += [printable(_mig_words(gpu))] * mig
         table.add_row(*cells)
     return table
+
+
+def _near_names(nics: Sequence[Nic]) -> str:
+    """`mlx5_0-1`; those whose port is down stand last, with a word."""
+    down = [nic_name(nic) for nic in nics if nic.state and nic.state.lower() == "down"]
+    names = device_list(name for name in map(nic_name, nics) if name not in down)
+    return ", ".join([names] * bool(names) + [f"{device_list(down)} (down)"] * bool(down))
 
 
 def _pcie(gpu: Gpu) -> str:
@@ -197,21 +212,31 @@ def _mig_words(gpu: Gpu) -> str:
 
 
 def _evenness(machine: Machine) -> str:
-    """Whether every GPU has equally many NICs equally near, each for equally many GPUs."""
-    near = [gpu.nearest_nics for gpu in machine.gpus]
-    if not any(near):
+    """Whether every GPU has equally many NICs equally near, each for equally many GPUs; if not, which has what."""
+    lost = sum(gpu.numa_node is None for gpu in machine.gpus)
+    if lost and len(machine.numa_nodes) != 1:
+        return f"how near the NICs are is not known: {share(lost, len(machine.gpus), 'GPU')} without a NUMA node"
+    if not any(gpu.nearest_nics for gpu in machine.gpus):
         return "no NICs near any GPU are known"
-    users = Counter(bdf for nics in near if nics for bdf in nics.nics)
-    kinds = {(nics.type, len(nics.nics)) if nics else None for nics in near}
-    if kinds == {None} or any(kind and kind[0] == "SYS" for kind in kinds):
-        return "NICs are not spread evenly: some GPUs have none on their NUMA node"
-    if len(kinds) > 1 or len(set(users.values())) > 1:
-        return "NICs are not spread evenly over the GPUs"
-    ((kind, number),) = [pair for pair in kinds if pair]
-    shared = max(users.values())
-    return f"NICs are spread evenly: {count(number, 'NIC')} at {kind} for every GPU" + (
-        f", each for {shared} GPUs" if shared > 1 else ""
-    )
+    near = {gpu.index: gpu.nearest_nics for gpu in machine.gpus}
+    users = Counter(bdf for nics in near.values() if nics and nics.type != "SYS" for bdf in nics.nics)
+    groups: dict[str, list[int]] = {}
+    for index, nics in near.items():
+        groups.setdefault(_near_words(nics, users), []).append(index)
+    if len(groups) > 1:
+        return "NICs are not spread evenly: " + "; ".join(
+            f"GPU {CpuSet(indices)}: {words.removesuffix(',')}" for words, indices in groups.items()
+        )
+    (words,) = groups
+    return f"NICs are spread evenly: {words} for every GPU" if users else "no GPU has a NIC on its NUMA node"
+
+
+def _near_words(near: NearestNics | None, users: Counter[str]) -> str:
+    """`2 NICs at PXB`, and how many GPUs share them."""
+    if near is None or near.type == "SYS":
+        return "none on its NUMA node"
+    shared = max(users[bdf] for bdf in near.nics)
+    return f"{count(len(near.nics), 'NIC')} at {near.type}" + (f", shared by {shared} GPUs," if shared > 1 else "")
 
 
 def _warning_table(machine: Machine) -> Table:

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from numalign.machine import Gpu, Machine, Nic
-from numalign.report.text import alike, nic_name
-from numalign.words import count, headline, printable, short_model, size
+from numalign.report.text import alike, nic_name, point_at_warnings
+from numalign.words import count, folded, headline, printable, short_model, size
 
 __all__ = ["draw"]
 
@@ -18,13 +18,24 @@ Branch = dict[str, "Branch"]
 
 def draw(console: Console, machine: Machine) -> None:
     """The PCI tree below each NUMA node, as far as it leads to GPUs and NICs."""
-    console.print(Text(headline(machine), style="bold"))
+    for line in folded(headline(machine), console.width):
+        console.print(Text(line, style="bold"))
     groups = list(_groups(machine))
+    labels = _labels(machine)
     for position, (title, branch) in enumerate(groups):
         last = position == len(groups) - 1
-        console.print(Text(("└─ " if last else "├─ ") + title))
-        for line in _lines(branch, _labels(machine), "   " if last else "│  "):
-            console.print(Text(line))
+        first, rest = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        _print(console, first, rest + ("│    " if branch else "     "), title)
+        for indents, text in _lines(branch, labels, rest):
+            _print(console, *indents, text)
+    point_at_warnings(console, machine)
+
+
+def _print(console: Console, indent: str, further: str, text: str) -> None:
+    """The text behind its place in the tree, broken between its parts where the terminal is narrower."""
+    for line in folded(text, console.width - len(indent)):
+        console.print(Text(indent + line, no_wrap=True, overflow="ignore"))
+        indent = further
 
 
 def _groups(machine: Machine) -> Iterator[tuple[str, Branch]]:
@@ -82,8 +93,9 @@ def _nic_label(nic: Nic) -> str:
     return printable(" · ".join(words))
 
 
-def _lines(branch: Branch, labels: dict[str, str], indent: str) -> Iterator[str]:
-    """The branch's lines; a chain of bridges without forks stands on one line."""
+def _lines(branch: Branch, labels: dict[str, str], indent: str) -> Iterator[tuple[tuple[str, str], str]]:
+    """The branch's lines: what stands before the first and before further ones, and the text. A chain of bridges
+    without forks stands on one line."""
     names = sorted(branch)
     for name in names:
         chain = [name]
@@ -91,7 +103,8 @@ def _lines(branch: Branch, labels: dict[str, str], indent: str) -> Iterator[str]
         while len(below) == 1 and chain[-1] not in labels:
             ((only, below),) = below.items()
             chain.append(only)
-        last = name == names[-1]
+        mark, rest = ("└─ ", "   ") if name == names[-1] else ("├─ ", "│  ")
         label = labels.get(chain[-1])
-        yield indent + ("└─ " if last else "├─ ") + printable(" › ".join(chain)) + (f"  {label}" if label else "")
-        yield from _lines(below, labels, indent + ("   " if last else "│  "))
+        further = indent + rest + ("│    " if below else "     ")
+        yield (indent + mark, further), printable(" › ".join(chain)) + (f"  {label}" if label else "")
+        yield from _lines(below, labels, indent + rest)

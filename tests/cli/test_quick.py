@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from numalign.cli import app, options, quick
+from tests.conftest import Run
 
 WORDS = ("inspect", "verify", "render", "kubelet-config", "snapshot", "-o", "--output", "json", "text", "--output=tree",
          "--root", "--root=/x", "/y", "-", "--", "--machine", "--nvml", "auto", "--redact", "--redact=1", "--help",
@@ -75,3 +76,31 @@ def test_a_plain_command_line_needs_no_typer(words: list[str]) -> None:
 @pytest.mark.parametrize("words", [[], ["--help"], ["inspect", "--help"], ["inspect", "-o"], ["render"], ["snapshot"]])
 def test_help_and_mistakes_are_typers(words: list[str]) -> None:
     assert quick.read(words, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("verify", "old.yaml"), "numalign verify --config old.yaml"),
+        (("inspect", "/proc"), "numalign inspect --root /proc"),
+        (("inspect", "-o", "json", "node.tar.gz"), "numalign inspect --machine node.tar.gz"),
+        (("render", "kubelet-config", "out.yaml"), "numalign render kubelet-config --out out.yaml"),
+        (("kubelet", "features", "1.33"), "numalign kubelet features --kubernetes-version 1.33"),
+        (("snapshot", "a", "b"), "numalign snapshot --help has its options"),
+    ],
+)
+def test_a_file_without_its_option_is_told_which(words: tuple[str, ...], hint: str, run: Run) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[1].strip() == hint
+
+
+def test_checks_alone_lists_them(run: Run) -> None:
+    assert run("checks").stdout == run("checks", "list").stdout != ""
+
+
+@pytest.mark.parametrize("words", [(), ("verify",), ("kubelet", "config"), ("checks", "show")])
+def test_help_is_also_asked_for_with_h_and_cuts_no_summary(words: tuple[str, ...], run: Run) -> None:
+    done = run(*words, "-h")
+    assert done.returncode == 0
+    assert "..." not in done.stdout.partition("\n")[2]

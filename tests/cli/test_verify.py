@@ -52,7 +52,7 @@ def test_people_are_told_where_what_and_what_to_do(run: Run, tree: Callable[[str
         '         write reservedSystemCPUs: "0-3,56,112-115,168"\n'
         "info     gpu-request-limit  standard input:6\n"
     )
-    assert done.stdout.endswith(f"\n\n{len(ids()) - OF_STATE - 4} checks passed, 1 error, 3 notes\n")
+    assert done.stdout.endswith(f"\n\n{len(ids()) - OF_STATE - 4} checks passed, 1 error, 3 info\n")
 
 
 def test_the_kubelets_own_file_is_the_default(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_kubelets_own_file_is_the_default(run: Run, tree: Callable[[str], Pa
     assert (done.returncode, "config.yaml does not exist" in done.stderr) == (3, True)
     (root / "var/lib/kubelet").mkdir(parents=True)
     (root / "var/lib/kubelet/config.yaml").write_text(GOOD)
-    assert run("verify", "--root", root).stdout.endswith(f"{len(ids()) - 3} checks passed, 3 notes\n")
+    assert run("verify", "--root", root).stdout.endswith(f"{len(ids()) - 3} checks passed, 3 info\n")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_configuration_as_json_is_read_too(run: Run, tree: Callable[[str], Pat
     done = run("verify", "--config", "-", "--root", tree("dgx-h100"), stdin=text.encode())
     assert (done.returncode, done.stdout.splitlines()[-1]) == (
         0,
-        f"{len(ids()) - OF_STATE - 3} checks passed, 3 notes",
+        f"{len(ids()) - OF_STATE - 3} checks passed, 3 info",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ WARNINGS: dict[str, list[str]] = {
     "azure-nd-h100-v5": [],
     "bluefield-near-gpu": [],
     "bonded-nics": ["nic-without-rdma", "bond-spans-numa-nodes"],
-    "broken-core-ids": ["core-ids-not-believable", "nic-numa-unknown"],
+    "broken-core-ids": ["core-ids-not-believable"],
     "confined": ["reader-confined"],
     "cpus-without-node": ["cpus-without-numa-node"],
     "dgx-a100-nps4": [],
@@ -29,8 +30,8 @@ WARNINGS: dict[str, list[str]] = {
     "gpus-one-socket": ["gpus-on-one-numa-node", "gpu-without-near-nic"],
     "gpus-uneven": [],
     "hbm-flat": ["many-numa-nodes"],
-    "hybrid-desktop": ["threads-per-core-uneven", "gpu-numa-unknown", "nic-numa-unknown"],
-    "laptop": ["nic-numa-unknown"],
+    "hybrid-desktop": ["threads-per-core-uneven"],
+    "laptop": [],
     "link-degraded": ["gpu-link-degraded", "nic-link-degraded"],
     "local-cpus-only": ["gpu-numa-unknown", "nic-numa-unknown", "gpu-without-near-nic"],
     "mig-a100": ["gpu-without-near-nic"],
@@ -49,7 +50,7 @@ WARNINGS: dict[str, list[str]] = {
     "sparse-node-ids": [],
     "sriov-vfs": [],
     "tainted": ["kernel-firmware-workaround"],
-    "two-packages-one-node": ["numa-off", "gpu-numa-unknown", "nic-numa-unknown"],
+    "two-packages-one-node": ["numa-off"],
     "vfio-gpu": ["gpus-on-one-numa-node", "gpu-no-driver", "gpu-other-driver", "gpu-without-near-nic"],
     "vm-all-unknown": ["gpu-numa-unknown", "nic-numa-unknown"],
     "vm-some-unknown": ["nic-numa-unknown"],
@@ -242,3 +243,12 @@ def test_names_come_from_the_table_and_else_from_what_was_recorded(tmp_path: Pat
 def test_the_hardware_database_is_asked_through_pyudev() -> None:
     found = udev.lookup({("10de", "2330"), ("15b3", "1021"), ("ffff", "fffe")})
     assert found == {("10de", "2330"): "GH100 [H100 SXM5 80GB]", ("15b3", "1021"): "MT2910 Family [ConnectX-7]"}
+
+
+def test_memory_that_no_numa_node_has_is_said(tree: Callable[[str], Path], tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(tree("server-2s"), root, symlinks=True)
+    (root / "sys/devices/system/node/node1/meminfo").write_text("Node 1 MemTotal:       1048576 kB\n")
+    machine = probe(Host(str(root)))
+    assert [warning.id for warning in machine.warnings] == ["memory-not-in-numa-nodes"]
+    assert "the machine has 93.7 GiB, its NUMA nodes 47.5 GiB in all" in message(machine, "memory-not-in-numa-nodes")
