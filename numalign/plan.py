@@ -1,98 +1,357 @@
-"""From a machine and wishes to a plan: which CPUs the system keeps, which policies, each with its reason."""
+"""From a machine and wishes to a plan: the kubelet's fields that decide about alignment, each with its reason."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Literal
 
 import msgspec
 
 from numalign.cpuset import CpuSet
-from numalign.machine import Machine
+from numalign.errors import DoesNotHold
+from numalign.kubelet.document import API_VERSION as KUBELET_API
+from numalign.kubelet.document import KIND as KUBELET_KIND
+from numalign.kubelet.document import typed
+from numalign.kubelet.rules import problems
+from numalign.kubelet.settings import settings
+from numalign.kubelet.versions import (
+    CPU_OPTIONS,
+    DEFAULT,
+    GROUP_GATES,
+    NEWEST,
+    OLDEST,
+    TOPOLOGY_OPTIONS,
+    gates,
+    options,
+)
+from numalign.kubelet.view import KubeletView, kubelet_view
+from numalign.machine import API_VERSION, Machine
 from numalign.probe.warn import KUBELET_MAX_NUMA_NODES
 from numalign.reserve import Choice, Wishes, choose, places
+from numalign.reserve_memory import MemoryReservation, MemoryWishes, reserve_memory
+from numalign.shares import ShareTable, share_table
+from numalign.words import share
 
-__all__ = ["Plan", "Share", "make_plan"]
+__all__ = ["Decision", "NodePlan", "Plan", "PlanWishes", "configuration_document", "make_plan"]
 
-NO_WISHES = Wishes()
+_CLOSEST_MATTERS = 3
+"""NUMA nodes from which some are nearer to each other than others."""
 
 
-class Share(msgspec.Struct, frozen=True):
-    """A NUMA node's CPUs as the plan divides them (`numa_node` is a socket where the kernel knows no NUMA nodes)."""
+class PlanWishes(msgspec.Struct, frozen=True):
+    """What a person asks for. None and empty: what suits the machine. `options` are policy options, of the CPU and of
+    the topology manager, by name; `minor` is the minor version of Kubernetes 1."""
+
+    reserved: Wishes = Wishes()
+    policy: str | None = None
+    scope: str | None = None
+    options: Mapping[str, str] = {}
+    static_memory: bool = False
+    memory: MemoryWishes = MemoryWishes()
+    minor: int = DEFAULT
+
+
+class Decision(msgspec.Struct, frozen=True, rename="camel"):
+    """A field of the configuration (`cpuManagerPolicyOptions.full-pcpus-only`), its value, null where it is left out,
+    and why."""
+
+    field: str
+    value: str | None
+    reason: str
+
+
+class NodePlan(msgspec.Struct, frozen=True, rename="camel"):
+    """A NUMA node's CPUs as the plan divides them (a socket's where the kernel knows no NUMA nodes), the indices of
+    its GPUs, and the memory in bytes that is reserved on it (null without a static memory manager)."""
 
     numa_node: int
-    reserved: CpuSet
-    exclusive: CpuSet
-    gpus: int
+    reserved: CpuSet = msgspec.field(name="reservedCPUs")
+    exclusive: CpuSet = msgspec.field(name="exclusiveCPUs")
+    gpus: CpuSet
+    reserved_memory_bytes: int | None
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """A kubelet's configuration for one machine; `reasons` has a sentence for each decision, by field name."""
+class Plan(msgspec.Struct, frozen=True, rename="camel"):
+    """A kubelet's configuration for one machine: the fields as a document holds them, in their order, and the decision
+    behind each."""
 
-    reserved_cpus: CpuSet
-    cpu_manager_options: dict[str, str]
-    topology_policy: str
-    topology_scope: str
-    topology_options: dict[str, str]
-    shares: tuple[Share, ...]
-    reasons: dict[str, str]
+    api_version: str
+    kind: Literal["Plan"]
+    machine: str | None
+    kubernetes_version: str
+    configuration: dict[str, Any]
+    decisions: tuple[Decision, ...]
+    numa_nodes: tuple[NodePlan, ...]
+    shares: ShareTable
+
+    def reason(self, field: str) -> str:
+        """Why a field is as it is; empty where nothing was decided about it."""
+        return next((decision.reason for decision in self.decisions if decision.field == field), "")
 
 
-def make_plan(machine: Machine, wishes: Wishes = NO_WISHES) -> Plan:
-    """The plan for a machine, with CPUs reserved as wished for.
+def make_plan(machine: Machine, wishes: PlanWishes | None = None) -> Plan:
+    """The plan for a machine.
 
-    Raises DoesNotHold where the wish cannot be met on this machine.
+    Raises DoesNotHold where a wish cannot be met on this machine or in this version, or where the kubelet would not
+    start on what was asked for.
     """
-    choice = choose(machine, wishes)
-    reserved = choice.cpus
-    shares = tuple(_shares(machine, reserved))
-    options = {}
-    if len(machine.numa_nodes) > KUBELET_MAX_NUMA_NODES:
-        options["max-allowable-numa-nodes"] = str(len(machine.numa_nodes))
+    wishes = wishes or PlanWishes()
+    view = kubelet_view(machine)
+    draft = _Draft(machine, view, wishes)
+    policy = draft.topology_policy()
+    cpu_options = draft.cpu_options()
+    choice = choose(machine, wishes.reserved, keep_l3=cpu_options.get(_L3) == "true")
+    memory = None
+    if wishes.static_memory:
+        memory = reserve_memory(machine, choice.cpus, wishes.memory)
+    draft.write_cpus(choice, cpu_options)
+    draft.write_topology(policy)
+    draft.write_memory(memory)
+    draft.write_gates()
+    _refuse_problems(draft.configuration, view, wishes.minor)
     return Plan(
-        reserved_cpus=reserved,
-        cpu_manager_options={"full-pcpus-only": "true"},
-        topology_policy="single-numa-node",
-        topology_scope="container",
-        topology_options=options,
-        shares=shares,
-        reasons=_reasons(machine, choice, shares),
+        api_version=API_VERSION,
+        kind="Plan",
+        machine=machine.name,
+        kubernetes_version=f"1.{wishes.minor}",
+        configuration=draft.configuration,
+        decisions=tuple(draft.decisions),
+        numa_nodes=_node_plans(machine, choice.cpus, memory),
+        shares=share_table(machine, choice.cpus, memory, draft.configuration.get("topologyManagerPolicy", "none")),
     )
 
 
-def _shares(machine: Machine, reserved: CpuSet) -> list[Share]:
-    return [
-        Share(
+def configuration_document(plan: Plan) -> dict[str, Any]:
+    """The whole document, apiVersion and kind first."""
+    return {"apiVersion": KUBELET_API, "kind": KUBELET_KIND, **plan.configuration}
+
+
+_FULL = "full-pcpus-only"
+_L3 = "prefer-align-cpus-by-uncorecache"
+_STRICT = "strict-cpu-reservation"
+_ACROSS = "distribute-cpus-across-numa"
+_MAX_NODES = "max-allowable-numa-nodes"
+_CLOSEST = "prefer-closest-numa-nodes"
+
+
+class _Draft:
+    """A configuration that is being written, with the decisions behind it."""
+
+    def __init__(self, machine: Machine, view: KubeletView, wishes: PlanWishes) -> None:
+        self.machine = machine
+        self.view = view
+        self.wishes = wishes
+        self.configuration: dict[str, Any] = {}
+        self.decisions: list[Decision] = []
+        self.gates: dict[str, str] = {}
+        self.asked = {field: self._asked(field) for field in (CPU_OPTIONS, TOPOLOGY_OPTIONS)}
+        for name in set(wishes.options) - {*self.asked[CPU_OPTIONS], *self.asked[TOPOLOGY_OPTIONS]}:
+            raise _unknown_option(name, wishes.minor)
+
+    def _asked(self, field: str) -> dict[str, str]:
+        known = options(field, self.wishes.minor)
+        return {name: value for name, value in self.wishes.options.items() if name in known}
+
+    def _has(self, field: str, name: str) -> bool:
+        """Whether the version has an option that needs no feature gate turned on."""
+        return name in options(field, self.wishes.minor) and not self._needed_gates(field, name)
+
+    def _needed_gates(self, field: str, name: str) -> list[str]:
+        """The feature gates that have to be turned on for an option of the version."""
+        minor = self.wishes.minor
+        needed = ["TopologyManagerPolicyOptions"] if field == TOPOLOGY_OPTIONS else []
+        group = GROUP_GATES[field].get(options(field, minor)[name])
+        needed += [group] if group else []
+        return [gate for gate in needed if not gates(minor)[gate].default]
+
+    def _decide(self, field: str, value: Any, reason: str) -> None:
+        shown = value if isinstance(value, str) or value is None else str(value)
+        self.decisions.append(Decision(field=field, value=shown, reason=reason))
+
+    # -- the topology manager
+
+    def topology_policy(self) -> str:
+        """The policy: the one asked for, else single-numa-node, where the version can have it on this machine."""
+        nodes = len(self.view.nodes)
+        if self.wishes.policy is not None:
+            return self.wishes.policy
+        allowed = _MAX_NODES in options(TOPOLOGY_OPTIONS, self.wishes.minor)
+        return "none" if nodes > KUBELET_MAX_NUMA_NODES and not allowed else "single-numa-node"
+
+    def write_topology(self, policy: str) -> None:
+        """The topology manager's policy, scope and options."""
+        field = "topologyManagerPolicy"
+        self.configuration[field] = policy
+        self._decide(field, policy, self._policy_reason(policy))
+        scope = self.wishes.scope or "container"
+        self.configuration["topologyManagerScope"] = scope
+        what = "each container is aligned for itself" if scope == "container" else "all of a pod is aligned together"
+        self._decide("topologyManagerScope", scope, what)
+        chosen = self._topology_options(policy)
+        if chosen:
+            self.configuration[TOPOLOGY_OPTIONS] = chosen
+
+    def _policy_reason(self, policy: str) -> str:
+        machine = self.machine
+        homes = [gpu.numa_node for gpu in machine.gpus]
+        most = max((homes.count(node.id) for node in self.view.nodes), default=0)
+        nodes = len(self.view.nodes)
+        if policy == "none" and self.wishes.policy is None:
+            return (
+                f"nothing is aligned: this machine has {nodes} NUMA nodes, and Kubernetes 1.{self.wishes.minor} starts "
+                f"with a policy on at most {KUBELET_MAX_NUMA_NODES}; 1.31 and newer have {_MAX_NODES}"
+            )
+        reason = {
+            "none": "nothing is aligned",
+            "best-effort": "a container is aligned where that can be, and admitted all the same where not",
+            "restricted": "a container comes from as few NUMA nodes as could hold it, or it is refused",
+        }.get(policy, "a container's CPUs and devices come from one NUMA node, or it is refused")
+        if policy != "none" and None in homes and nodes > 1:
+            lost = share(homes.count(None), len(homes), "GPU")
+            return f"{reason}; {lost} without a known NUMA node, which no policy aligns"
+        if policy == "single-numa-node" and most < len(homes):
+            return f"{reason}; a container can have at most {most} of the {len(homes)} GPUs"
+        return reason
+
+    def _topology_options(self, policy: str) -> dict[str, str]:
+        nodes, chosen = len(self.view.nodes), {}
+        field, asked = TOPOLOGY_OPTIONS, self.asked[TOPOLOGY_OPTIONS]
+        if nodes > KUBELET_MAX_NUMA_NODES and policy != "none" and self._has(field, _MAX_NODES):
+            chosen[_MAX_NODES] = str(nodes)
+            self._decide(
+                f"{field}.{_MAX_NODES}",
+                str(nodes),
+                f"this machine has {nodes} NUMA nodes, those without CPUs included, and the kubelet refuses to start "
+                f"on more than {KUBELET_MAX_NUMA_NODES} without it (Kubernetes 1.31 and newer)",
+            )
+        distances = {d for node in self.view.nodes for d in (node.distances or ())}
+        spans = policy in ("best-effort", "restricted") and nodes >= _CLOSEST_MATTERS and len(distances) > 2
+        if spans and self._has(field, _CLOSEST):
+            chosen[_CLOSEST] = "true"
+            self._decide(f"{field}.{_CLOSEST}", "true", "of several NUMA nodes, those that are near each other")
+        return self._with_asked(field, chosen, asked)
+
+    # -- the CPU manager
+
+    def cpu_options(self) -> dict[str, str]:
+        """The CPU manager's options: those asked for over those that suit the machine."""
+        found = {_FULL: "true"}
+        if self._many_l3() and self._has(CPU_OPTIONS, _L3) and self.asked[CPU_OPTIONS].get(_ACROSS) != "true":
+            found[_L3] = "true"
+        return {**found, **self.asked[CPU_OPTIONS]}
+
+    def _many_l3(self) -> bool:
+        homes = places(self.machine).values()
+        return any(sum(bool(l3.cpus.bits & cpus.bits) for l3 in self.machine.l3_caches) > 1 for cpus in homes)
+
+    def write_cpus(self, choice: Choice, chosen: Mapping[str, str]) -> None:
+        """The CPU manager's policy and options, and the reserved CPUs."""
+        machine, field = self.machine, CPU_OPTIONS
+        self.configuration["cpuManagerPolicy"] = "static"
+        self._decide(
+            "cpuManagerPolicy", "static", "containers of Guaranteed pods that ask for whole CPUs get exclusive ones"
+        )
+        own = {name: value for name, value in chosen.items() if name not in self.asked[field]}
+        if _FULL in own:
+            self._decide(f"{field}.{_FULL}", "true", "exclusive CPUs come as whole cores: no two containers share one")
+        if _L3 in own:
+            groups = len(machine.l3_caches)
+            self._decide(f"{field}.{_L3}", "true", f"a container's CPUs share an L3 where they fit: {groups} L3 groups")
+        self.configuration[field] = self._with_asked(field, own, self.asked[field])
+        self.configuration["reservedSystemCPUs"] = str(choice.cpus)
+        place = "NUMA node" if machine.numa_nodes else "socket"
+        left = ", ".join(f"{len(cpus - choice.cpus)} on {place} {id}" for id, cpus in places(machine).items())
+        self._decide(
+            "reservedSystemCPUs",
+            str(choice.cpus),
+            f"kept from exclusive use: {len(choice.cpus)} of {len(machine.online_cpus)} CPUs ({choice.reason}); "
+            f"left for exclusive use: {left}",
+        )
+        if _STRICT in options(field, self.wishes.minor) and _STRICT not in self.asked[field]:
+            self._decide(
+                f"{field}.{_STRICT}",
+                None,
+                "it keeps other pods off the reserved CPUs, but a kubelet whose CPUs are all given out does not start "
+                "again with it; --option strict-cpu-reservation=true asks for it",
+            )
+
+    def _with_asked(self, field: str, own: dict[str, str], asked: Mapping[str, str]) -> dict[str, str]:
+        for name, value in asked.items():
+            group = options(field, self.wishes.minor)[name]
+            for gate in self._needed_gates(field, name):
+                self.gates[gate] = f"opens {name}, which is {group} in Kubernetes 1.{self.wishes.minor}"
+            own[name] = value
+            self._decide(f"{field}.{name}", value, "as asked for")
+        return own
+
+    # -- memory and feature gates
+
+    def write_memory(self, memory: MemoryReservation | None) -> None:
+        """The memory manager's policy, what is reserved, and on which NUMA node."""
+        if memory is None:
+            return
+        self.configuration["memoryManagerPolicy"] = "Static"
+        self._decide("memoryManagerPolicy", "Static", "memory comes from the NUMA node of the CPUs and devices")
+        for field, amount in (("kubeReserved", memory.kube), ("systemReserved", memory.system)):
+            self.configuration[field] = {"memory": str(amount)}
+        self.configuration["evictionHard"] = dict(memory.eviction_hard(self.wishes.minor))
+        self._decide("kubeReserved", f"memory {memory.kube}", memory.kube_reason)
+        self._decide("systemReserved", f"memory {memory.system}", memory.system_reason)
+        self._decide(
+            "evictionHard",
+            f"memory.available {memory.eviction}",
+            "an amount: a share moves with MemTotal",
+        )
+        self.configuration["reservedMemory"] = [
+            {"numaNode": id, "limits": {"memory": str(amount)}} for id, amount in memory.by_node.items()
+        ]
+        self._decide("reservedMemory", memory.words(), memory.reason)
+
+    def write_gates(self) -> None:
+        """The feature gates without which something asked for would keep the kubelet from starting."""
+        if self.gates:
+            self.configuration["featureGates"] = dict.fromkeys(self.gates, True)
+            for gate, reason in self.gates.items():
+                self._decide(f"featureGates.{gate}", "true", reason)
+
+
+def _unknown_option(name: str, minor: int) -> DoesNotHold:
+    """The error for an option that the version does not have."""
+    others = [
+        other
+        for other in range(OLDEST, NEWEST + 1)
+        if name in options(CPU_OPTIONS, other) or name in options(TOPOLOGY_OPTIONS, other)
+    ]
+    if others:
+        return DoesNotHold(
+            f"--option {name}: Kubernetes 1.{minor} does not have it", hint=f"1.{others[0]} and newer have it"
+        )
+    known = sorted({*options(CPU_OPTIONS, minor), *options(TOPOLOGY_OPTIONS, minor)})
+    near = get_close_matches(name, known, n=1)
+    return DoesNotHold(
+        f"--option {name}: no kubelet has such an option",
+        hint=f"did you mean {near[0]}?" if near else f"Kubernetes 1.{minor} has {', '.join(known)}",
+    )
+
+
+def _refuse_problems(configuration: dict[str, Any], view: KubeletView, minor: int) -> None:
+    """Raises DoesNotHold where the kubelet would not start on the configuration."""
+    for problem in problems(settings(typed(configuration, minor), minor), view):
+        raise DoesNotHold(
+            f"Kubernetes 1.{minor} would not start on this machine with what was asked for: {problem.message}",
+            hint=problem.remedy,
+        )
+
+
+def _node_plans(machine: Machine, reserved: CpuSet, memory: MemoryReservation | None) -> tuple[NodePlan, ...]:
+    return tuple(
+        NodePlan(
             numa_node=id,
             reserved=cpus & reserved,
             exclusive=cpus - reserved,
-            gpus=sum(gpu.numa_node == id for gpu in machine.gpus),
+            gpus=CpuSet(gpu.index for gpu in machine.gpus if gpu.numa_node == id),
+            reserved_memory_bytes=memory.by_node[id].whole if memory and id in memory.by_node else None,
         )
         for id, cpus in places(machine).items()
-    ]
-
-
-def _reasons(machine: Machine, choice: Choice, shares: tuple[Share, ...]) -> dict[str, str]:
-    place = "NUMA node" if machine.numa_nodes else "socket"
-    left = ", ".join(f"{len(share.exclusive)} on {place} {share.numa_node}" for share in shares)
-    reasons = {
-        "cpuManagerPolicy": "containers of Guaranteed pods that ask for whole CPUs get exclusive ones",
-        "full-pcpus-only": "exclusive CPUs come as whole cores: no two containers share a core",
-        "reservedSystemCPUs": f"kept from exclusive use: {len(choice.cpus)} of {len(machine.online_cpus)} CPUs "
-        f"({choice.reason}); left for exclusive use: {left}",
-        "topologyManagerPolicy": "a container's CPUs and devices come from one NUMA node, or it is refused",
-        "topologyManagerScope": "each container is aligned for itself",
-    }
-    most = max((share.gpus for share in shares), default=0)
-    if most < len(machine.gpus):
-        reasons["topologyManagerPolicy"] += _gpu_limit(machine, most)
-    if len(machine.numa_nodes) > KUBELET_MAX_NUMA_NODES:
-        reasons["max-allowable-numa-nodes"] = (
-            f"this machine has {len(machine.numa_nodes)} NUMA nodes, those without CPUs included, and the kubelet "
-            f"refuses to start on more than {KUBELET_MAX_NUMA_NODES} without it (Kubernetes 1.31 and newer)"
-        )
-    return reasons
-
-
-def _gpu_limit(machine: Machine, most: int) -> str:
-    known = sum(gpu.numa_node is not None for gpu in machine.gpus)
-    if known < len(machine.gpus):
-        return f"; {len(machine.gpus) - known} of {len(machine.gpus)} GPUs have no known NUMA node and are not aligned"
-    return f"; a container can have at most {most} of the {len(machine.gpus)} GPUs"
+    )

@@ -18,6 +18,8 @@ LAYERS = (
     ("cli",),
     ("report", "render", "checks"),
     ("plan",),
+    ("shares",),
+    ("reserve_memory",),
     ("kubelet", "probe"),
     ("words", "links", "reserve"),
     ("machine", "bdf"),

@@ -80,6 +80,7 @@ def _declared(command: Command) -> Callable[..., None]:
         parameters.append(parameter.replace(annotation=Annotated[kind, declaration]))
 
     def run(**given: Any) -> None:
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
         _refuse_empty(command, given)
         raise typer.Exit(function(**given))
 
@@ -93,7 +94,7 @@ def _refuse_empty(command: Command, given: dict[str, Any]) -> None:
     """Raises WrongUsage where a text is empty: most often a script's variable that is not set."""
     for name, value in given.items():
         argument = f"{command.words[0]}.{name}" in ARGUMENTS
-        if value == "" and (argument or not option_of(command, name).may_be_empty):
+        if value in ("", ("",)) and (argument or not option_of(command, name).may_be_empty):
             what = name.upper() if argument else option_of(command, name).flags[0]
             raise WrongUsage(f"{what} is empty", hint="is a variable of the script not set?")
 
@@ -107,5 +108,6 @@ def _declaration(command: Command, parameter: inspect.Parameter) -> tuple[Any, A
         "flag": bool,
         "text": str | None,
         "choice": Literal[row.choices] if row.choices else str,
+        "list": list[str],
     }
     return kinds[row.takes], typer.Option(*row.flags, help=row.help, metavar=row.metavar, envvar=row.environment)

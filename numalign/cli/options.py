@@ -11,11 +11,12 @@ from typing import Literal, NamedTuple
 
 __all__ = ["ARGUMENTS", "COMMANDS", "OPTIONS", "Command", "Option", "function_of", "option_of", "parameters_of"]
 
-Takes = Literal["text", "choice", "flag"]
+Takes = Literal["text", "choice", "flag", "list"]
 
 
 class Option(NamedTuple):
-    """An option: the ways to write it, its help, and what it takes; `choices` are the values of a choice.
+    """An option: the ways to write it, its help, and what it takes; `choices` are the values of a choice, and a list
+    is given by writing the option several times.
 
     An empty text is refused (a script's variable that is not set) unless it `may_be_empty`.
     """
@@ -51,6 +52,15 @@ COMMANDS: tuple[Command, ...] = (
             "numalign inspect                      this host",
             "numalign inspect -o matrix            the links, in the manner of nvidia-smi topo -m",
             "numalign inspect --machine node.tar.gz -o json",
+        ),
+    ),
+    Command(
+        ("plan",),
+        "numalign.cli.plan:plan",
+        "Decide on a configuration, with reasons.",
+        (
+            "numalign plan --shares                what a pod can have beside its GPUs",
+            "numalign plan --machine node.tar.gz --policy restricted --memory-manager static",
         ),
     ),
     Command(
@@ -161,6 +171,44 @@ OPTIONS: dict[str, Option] = {
     ),
     "reserved_cores_per_numa": Option(
         ("--reserved-cores-per-numa",), "How many cores to keep on each NUMA node.", metavar="N"
+    ),
+    "plan.output": Option(("--output", "-o"), "How to print the plan.", choices=("text", "json"), takes="choice"),
+    "shares": Option(
+        ("--shares",), "Print how CPUs, memory and NICs divide among the GPUs instead of the reasons.", takes="flag"
+    ),
+    "policy": Option(
+        ("--policy",),
+        "The topology manager's policy [default: single-numa-node].",
+        choices=("none", "best-effort", "restricted", "single-numa-node"),
+        takes="choice",
+    ),
+    "scope": Option(
+        ("--scope",),
+        "What the topology manager aligns [default: container].",
+        choices=("container", "pod"),
+        takes="choice",
+    ),
+    "option": Option(
+        ("--option",),
+        "A policy option of the CPU or topology manager, such as strict-cpu-reservation=true; also several times.",
+        metavar="NAME=VALUE",
+        takes="list",
+    ),
+    "memory_manager": Option(
+        ("--memory-manager",),
+        "Whether memory is aligned too.",
+        choices=("none", "static"),
+        takes="choice",
+    ),
+    "kube_reserved_memory": Option(
+        ("--kube-reserved-memory",),
+        "Memory to keep for the kubelet and the runtime, such as 2Gi, with --memory-manager static.",
+        metavar="AMOUNT",
+    ),
+    "system_reserved_memory": Option(
+        ("--system-reserved-memory",),
+        "Memory to keep for the system's services, with --memory-manager static.",
+        metavar="AMOUNT",
     ),
     "reserve_on": Option(("--reserve-on",), "Keep the system to these NUMA nodes, such as 0 or 0,2.", metavar="LIST"),
     "config_dir": Option(

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from numalign.cli.options import ARGUMENTS, COMMANDS, Command, Option, function_of, option_of, parameters_of
 
+Value = str | bool | tuple[str, ...]
+
 __all__ = ["Call", "read", "stray_word"]
 
 
@@ -17,7 +19,7 @@ class Call(NamedTuple):
     """A command's function and the parameters that the command line gives it."""
 
     function: Callable[..., int]
-    parameters: dict[str, str | bool]
+    parameters: dict[str, Value]
 
 
 def read(words: list[str], environment: dict[str, str]) -> Call | None:
@@ -52,12 +54,12 @@ def stray_word(words: list[str]) -> tuple[Command, str] | None:
 
 def _parameters(
     command: Command, function: Callable[..., int], words: list[str], environment: dict[str, str]
-) -> dict[str, str | bool] | None:
+) -> dict[str, Value] | None:
     names = parameters_of(function)
     arguments = [name for name in names if f"{command.words[0]}.{name}" in ARGUMENTS]
     rows = {name: option_of(command, name) for name in names if name not in arguments}
     by_flag = {flag: name for name, row in rows.items() for flag in row.flags}
-    found: dict[str, str | bool] = {}
+    found: dict[str, Value] = {}
     for name, row in rows.items():
         if row.environment and environment.get(row.environment):
             found[name] = environment[row.environment]
@@ -69,7 +71,11 @@ def _parameters(
             given = _value(rows[name], rest, value if equals else None)
             if given is None:
                 return None
-            found[name] = given
+            if rows[name].takes == "list":
+                before = found.get(name, ())
+                found[name] = (*(before if isinstance(before, tuple) else ()), str(given))
+            else:
+                found[name] = given
         elif word == "-" or not word.startswith("-"):
             if not arguments or not word:
                 return None

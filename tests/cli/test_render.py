@@ -117,7 +117,7 @@ def test_a_machine_whose_gpus_have_no_numa_node_is_warned_about(run: Run, tree: 
     done = run("render", "kubelet-config", "--root", tree("vm-all-unknown"))
     assert done.returncode == 0
     assert "gpu-numa-unknown" in done.stderr
-    assert "8 of 8 GPUs have no known NUMA node" in " ".join(done.stdout.replace("\n# ", " ").split())
+    assert "all 8 GPUs without a known NUMA node" in " ".join(done.stdout.replace("\n# ", " ").split())
 
 
 def test_a_machine_of_one_core_has_none_to_give(run: Run, tree: Callable[[str], Path]) -> None:

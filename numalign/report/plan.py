@@ -1,0 +1,100 @@
+"""numalign plan: the decisions with their reasons, and the table of shares."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from numalign.plan import Plan
+from numalign.report.text import plain_table
+from numalign.shares import GpuShare, ShareTable
+from numalign.words import device_list, printable, size
+
+__all__ = ["draw", "draw_shares"]
+
+_INDENT = 10
+
+
+def draw(console: Console, plan: Plan) -> None:
+    """Each field with its value and its reason; those that are left out at the end."""
+    console.print(Text(f"{printable(plan.machine or 'this machine')} · Kubernetes {plan.kubernetes_version}", "bold"))
+    for decision in sorted(plan.decisions, key=lambda decision: decision.value is None):
+        value = "left out" if decision.value is None else decision.value
+        console.print()
+        console.print(Text.assemble((f"{decision.field}: ", "bold"), printable(value)))
+        console.print(Padding(Text(printable(decision.reason)), (0, 0, 0, 4)))
+
+
+def draw_shares(console: Console, plan: Plan) -> None:
+    """What is reserved, the policies, and what a container can have beside its GPUs."""
+    configuration = plan.configuration
+    _line(console, "reserved", f"{configuration['reservedSystemCPUs']}", plan.reason("reservedSystemCPUs"))
+    options = [name for name, value in configuration["cpuManagerPolicyOptions"].items() if value == "true"]
+    _line(
+        console,
+        "policy",
+        f"{', '.join(['static', *options])}; {configuration['topologyManagerPolicy']}, scope "
+        f"{configuration['topologyManagerScope']}; Kubernetes {plan.kubernetes_version}",
+        "",
+    )
+    console.print()
+    table = plan.shares
+    if table.shares:
+        _share_table(console, table, gpus=sum(len(node.gpus) for node in plan.numa_nodes))
+    else:
+        console.print(Text("no GPUs whose NUMA node is known: nothing to divide by"))
+    console.print()
+    for line in _limits(table):
+        console.print(Text(line))
+
+
+def _line(console: Console, head: str, text: str, reason: str) -> None:
+    console.print(Text(f"{head:<{_INDENT}}{text}"))
+    if reason:
+        console.print(Padding(Text(printable(reason)), (0, 0, 0, _INDENT)))
+
+
+def _share_table(console: Console, table: ShareTable, gpus: int) -> None:
+    places = {row.numa_nodes for row in table.shares}
+    single = table.policy == "single-numa-node"
+    several = len(places) > 1
+    spanning = any(row.fewest_cpus for row in table.shares) and table.policy == "restricted"
+    columns = [("GPUs", "right"), ("CPUs", "right"), ("memory", "right"), ("NICs", "right"), ("on the node", "right")]
+    columns += [("left over", "left")]
+    drawn = plain_table(*([("NUMA", "right")] if several else []), *columns)
+    for row in table.shares:
+        cells = [str(row.numa_nodes)] * several + [str(row.gpus), _cpus(row, spanning), size(row.memory_bytes)]
+        drawn.add_row(*cells, _nics(row), str(row.containers), _left_over(row))
+    if single and table.largest.gpus < gpus:
+        more = f"{table.largest.gpus + 1}-{gpus}" if table.largest.gpus + 1 < gpus else str(gpus)
+        drawn.add_row(*[""] * several, more, "–", "–", "–", "0", "never: no NUMA node has so many")
+    console.print(drawn)
+
+
+def _cpus(row: GpuShare, spanning: bool) -> str:
+    return f"{row.fewest_cpus}-{row.cpus}" if spanning and row.fewest_cpus else str(row.cpus)
+
+
+def _nics(row: GpuShare) -> str:
+    return str(row.nic_count) if row.nic_count or not row.nics else f"of {device_list(row.nics)}"
+
+
+def _left_over(row: GpuShare) -> str:
+    return f"{row.stranded_gpus} GPUs" if row.stranded_gpus > 1 else "1 GPU" if row.stranded_gpus else ""
+
+
+def _limits(table: ShareTable) -> list[str]:
+    """The largest request, the step, and the requests that restricted refuses."""
+    most = table.largest
+    memory = f", {size(most.memory_bytes)}" if most.memory_bytes is not None else ""
+    gpus = f", {most.gpus} GPUs" if most.gpus else ""
+    lines = [f"largest container: {most.cpus} CPUs{memory}{gpus}"]
+    if table.cpus_per_core > 1:
+        lines.append(f"exclusive CPUs come in steps of {table.cpus_per_core}, the CPUs of a core")
+    if table.restricted_refuses and table.policy == "restricted":
+        refused = ", ".join(table.restricted_refuses)
+        lines.append(
+            f"restricted refuses requests of {refused} CPUs: they need more NUMA nodes than so many CPUs would"
+        )
+    return lines
