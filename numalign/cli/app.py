@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from numalign import __version__
-from numalign.cli.options import ARGUMENTS, COMMANDS, Command, function_of, option_of
+from numalign.cli.options import ARGUMENTS, COMMANDS, WISHES, Command, function_of, option_of
 from numalign.errors import WrongUsage
 
-__all__ = ["build"]
+__all__ = ["build", "parameters"]
 
 _ABOUT = """Inspect, configure and verify the NUMA alignment of Kubernetes GPU nodes.
 
@@ -74,20 +74,31 @@ def _examples(command: Command) -> str:
 def _declared(command: Command) -> Callable[..., None]:
     """The command's function as Typer wants it: each parameter annotated with its option."""
     function = function_of(command)
-    parameters = []
-    for parameter in inspect.signature(function).parameters.values():
+    declared = []
+    for parameter in parameters(function):
         kind, declaration = _declaration(command, parameter)
-        parameters.append(parameter.replace(annotation=Annotated[kind, declaration]))
+        declared.append(parameter.replace(annotation=Annotated[kind, declaration]))
 
     def run(**given: Any) -> None:
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
         _refuse_empty(command, given)
         raise typer.Exit(function(**given))
 
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in declared}
     run.__doc__ = function.__doc__
     return run
+
+
+def parameters(function: Callable[..., int]) -> list[inspect.Parameter]:
+    """The parameters of a command's function, with the wishes for **wishes."""
+    declared = list(inspect.signature(function).parameters.values())
+    own = [parameter for parameter in declared if parameter.kind is not parameter.VAR_KEYWORD]
+    if len(own) == len(declared):
+        return own
+    return own + [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default) for name, default in WISHES.items()
+    ]
 
 
 def _refuse_empty(command: Command, given: dict[str, Any]) -> None:

@@ -9,7 +9,17 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Literal, NamedTuple
 
-__all__ = ["ARGUMENTS", "COMMANDS", "OPTIONS", "Command", "Option", "function_of", "option_of", "parameters_of"]
+__all__ = [
+    "ARGUMENTS",
+    "COMMANDS",
+    "OPTIONS",
+    "WISHES",
+    "Command",
+    "Option",
+    "function_of",
+    "option_of",
+    "parameters_of",
+]
 
 Takes = Literal["text", "choice", "flag", "list"]
 
@@ -255,7 +265,25 @@ def function_of(command: Command) -> Callable[..., int]:
     return function
 
 
+WISHES: dict[str, str | tuple[str, ...] | None] = {
+    # the parameters of a command that takes **wishes -> their defaults
+    "reserved_cpus": None,
+    "reserved_cpu_count": None,
+    "reserved_cores_per_numa": None,
+    "reserve_on": None,
+    "policy": None,
+    "scope": None,
+    "option": (),
+    "memory_manager": "none",
+    "kube_reserved_memory": None,
+    "system_reserved_memory": None,
+    "kubernetes_version": None,
+}
+_TAKES_MORE = 0x08  # the code flag of a function with **parameters
+
+
 def parameters_of(function: Callable[..., int]) -> tuple[str, ...]:
-    """The names of a command function's keyword parameters."""
+    """The names of a command function's keyword parameters, the wishes among them where it takes **wishes."""
     code = function.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return (*own, *WISHES) if code.co_flags & _TAKES_MORE else own

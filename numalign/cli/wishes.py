@@ -15,17 +15,17 @@ __all__ = ["plan_wishes"]
 
 def plan_wishes(
     *,
-    reserved_cpus: str | None,
-    reserved_cpu_count: str | None,
-    reserved_cores_per_numa: str | None,
-    reserve_on: str | None,
-    policy: str | None,
-    scope: str | None,
-    option: tuple[str, ...],
-    memory_manager: str,
-    kube_reserved_memory: str | None,
-    system_reserved_memory: str | None,
-    kubernetes_version: str | None,
+    reserved_cpus: str | None = None,
+    reserved_cpu_count: str | None = None,
+    reserved_cores_per_numa: str | None = None,
+    reserve_on: str | None = None,
+    policy: str | None = None,
+    scope: str | None = None,
+    option: tuple[str, ...] = (),
+    memory_manager: str = "none",
+    kube_reserved_memory: str | None = None,
+    system_reserved_memory: str | None = None,
+    kubernetes_version: str | None = None,
 ) -> PlanWishes:
     """The wishes that the options' texts are. Raises WrongUsage where they are none, or exclude each other."""
     for name, amount in (("kube", kube_reserved_memory), ("system", system_reserved_memory)):

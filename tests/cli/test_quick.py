@@ -15,7 +15,8 @@ from tests.conftest import Run
 
 WORDS = ("inspect", "verify", "render", "kubelet-config", "snapshot", "-o", "--output", "json", "text", "--output=tree",
          "--root", "--root=/x", "/y", "-", "--", "--machine", "--nvml", "auto", "--redact", "--redact=1", "--help",
-         "--reserved-cpus", "0-1", "--out", "", "-ojson", "--fail-on", "warning", "-x", "a.tar.gz")  # fmt: skip
+         "--reserved-cpus", "0-1", "--out", "", "-ojson", "--fail-on", "warning", "-x", "a.tar.gz",
+         "plan", "--shares", "--option", "a=b", "--option=c=d", "--policy", "none")  # fmt: skip
 
 
 def by_typer(words: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any] | None:
@@ -29,7 +30,7 @@ def by_typer(words: list[str], environment: dict[str, str], monkeypatch: pytest.
             seen.append(given)
             return 0
 
-        spy.__signature__ = inspect.signature(real)  # type: ignore[attr-defined]
+        spy.__signature__ = inspect.Signature(app.parameters(real))  # type: ignore[attr-defined]
         return spy
 
     monkeypatch.setattr(app, "function_of", function_of)
@@ -44,6 +45,7 @@ def by_typer(words: list[str], environment: dict[str, str], monkeypatch: pytest.
 
 @given(st.lists(st.sampled_from(WORDS), max_size=6), st.sampled_from(("", "/z")))
 @example(["render", "kubelet-config", "--root", "/y", "--reserved-cpus=0-1"], "")
+@example(["plan", "--option", "a=b", "--option=c=d", "--policy", "none"], "")
 @example(["snapshot", "a.tar.gz", "--redact"], "/z")
 @example(["inspect", "--output=tree", "-o", "json"], "")
 def test_what_is_read_quickly_is_what_typer_reads(words: list[str], root: str) -> None:
@@ -53,7 +55,7 @@ def test_what_is_read_quickly_is_what_typer_reads(words: list[str], root: str) -
         return
     defaults = {
         name: parameter.default
-        for name, parameter in inspect.signature(call.function).parameters.items()
+        for name, parameter in ((own.name, own) for own in app.parameters(call.function))
         if parameter.default is not parameter.empty
     }
     with pytest.MonkeyPatch.context() as monkeypatch:
