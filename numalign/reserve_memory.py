@@ -25,8 +25,6 @@ _KUBE = Quantity.parse(f"{255 + 11 * _PODS}Mi")
 _SYSTEM = Quantity.parse("1Gi")
 _EVICTION = Quantity.parse("100Mi")
 _STEP = 1 << 20
-SLOW_NUMA_NODES = 16
-"""NUMA nodes from which admitting one pod with a static memory manager takes from a third of a second to hours."""
 
 
 class MemoryWishes(msgspec.Struct, frozen=True):
@@ -64,12 +62,6 @@ def reserve_memory(machine: Machine, reserved_cpus: CpuSet, wishes: MemoryWishes
     """The reservation, on the NUMA nodes on which the reserved CPUs are. Raises DoesNotHold where none can be."""
     if not machine.numa_nodes:
         raise DoesNotHold("a static memory manager needs NUMA nodes, and this machine has none that are known")
-    if len(machine.numa_nodes) >= SLOW_NUMA_NODES:
-        raise DoesNotHold(
-            f"a static memory manager on {len(machine.numa_nodes)} NUMA nodes takes the kubelet seconds to hours for "
-            "each pod, doubling with each NUMA node",
-            hint="leave --memory-manager static out",
-        )
     kube = _KUBE if wishes.kube is None else wishes.kube
     system = _SYSTEM if wishes.system is None else wishes.system
     eviction = wishes.eviction or _EVICTION

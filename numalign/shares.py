@@ -6,19 +6,21 @@ a request is held to need is reckoned from all CPUs of a NUMA node, whether it c
 
 from __future__ import annotations
 
+import contextlib
 from itertools import accumulate
 
 import msgspec
 
 from numalign.cpuset import CpuSet
+from numalign.errors import DoesNotHold
 from numalign.kubelet.view import kubelet_view
 from numalign.machine import Machine
 from numalign.reserve import places
-from numalign.reserve_memory import MemoryReservation
+from numalign.reserve_memory import MemoryReservation, MemoryWishes, reserve_memory
 
 __all__ = ["GpuShare", "Largest", "ShareTable", "share_table"]
 
-_STEP = 1 << 20
+_MIB, _GIB = 1 << 20, 1 << 30
 
 
 class GpuShare(msgspec.Struct, frozen=True, rename="camel"):
@@ -58,7 +60,7 @@ class ShareTable(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Home(msgspec.Struct, frozen=True):
-    """A NUMA node as the shares see it: `unit` CPUs and `memory` bytes go with each of its GPUs."""
+    """A NUMA node as the shares see it: `unit` CPUs and `part` bytes go with each of its GPUs."""
 
     id: int
     all_cpus: int
@@ -66,16 +68,20 @@ class _Home(msgspec.Struct, frozen=True):
     gpus: int
     unit: int
     memory: int | None
+    part: int | None
     nics: tuple[str, ...]
 
 
 def share_table(machine: Machine, reserved: CpuSet, memory: MemoryReservation | None, policy: str) -> ShareTable:
-    """The table for a reservation; memory on NUMA nodes without a part in it is counted whole, less huge pages."""
+    """The table for a reservation; without one of memory as much is left out as there would be by default."""
+    if memory is None:
+        with contextlib.suppress(DoesNotHold):
+            memory = reserve_memory(machine, reserved, MemoryWishes())
     per_core = max(kubelet_view(machine).cpus_per_core, 1)
     homes = [_home(machine, id, cpus, reserved, memory, per_core) for id, cpus in places(machine).items()]
     rows = _rows_on_one(homes)
     if policy != "single-numa-node":
-        rows += _rows_over_several(homes, per_core)
+        rows += _rows_over_several(homes, per_core, policy)
     most = max if policy == "single-numa-node" else sum
     memories = [home.memory for home in homes if home.memory is not None]
     return ShareTable(
@@ -97,15 +103,23 @@ def _home(
     gpus = [gpu for gpu in machine.gpus if gpu.numa_node == id]
     exclusive = len(cpus - reserved) // per_core * per_core
     near = {bdf for gpu in gpus if gpu.nearest_nics and gpu.nearest_nics.type != "SYS" for bdf in gpu.nearest_nics.nics}
+    left = _memory(machine, id, memory)
     return _Home(
         id=id,
         all_cpus=len(cpus),
         exclusive=exclusive,
         gpus=len(gpus),
         unit=exclusive // max(len(gpus), 1) // per_core * per_core,
-        memory=_memory(machine, id, memory),
+        memory=left,
+        part=None if left is None else _rounded(left // max(len(gpus), 1)),
         nics=tuple((*nic.rdma, *nic.netdevs, nic.bdf)[0] for nic in machine.nics if nic.bdf in near),
     )
+
+
+def _rounded(memory: int) -> int:
+    """Whole GiB, or MiB where that would lose much."""
+    step = _GIB if memory >= 8 * _GIB else _MIB
+    return memory // step * step
 
 
 def _memory(machine: Machine, id: int, memory: MemoryReservation | None) -> int | None:
@@ -123,45 +137,49 @@ def _rows_on_one(homes: list[_Home]) -> list[GpuShare]:
     alike: dict[tuple[int, int, int | None, int], list[_Home]] = {}
     for home in homes:
         if home.gpus:
-            memory = home.memory // home.gpus // _STEP if home.memory is not None else None
-            alike.setdefault((home.gpus, home.unit, memory, len(home.nics)), []).append(home)
+            alike.setdefault((home.gpus, home.unit, home.part, len(home.nics)), []).append(home)
     return [
         GpuShare(
             numa_nodes=CpuSet(home.id for home in group),
             gpus=number,
             cpus=unit * number,
             fewest_cpus=0,
-            memory_bytes=None if memory is None else memory * number * _STEP,
+            memory_bytes=None if part is None else part * number,
             nic_count=nics * number // gpus,
             nics=tuple(name for home in group for name in home.nics),
             containers=gpus // number * len(group),
             stranded_gpus=gpus % number * len(group),
         )
-        for (gpus, unit, memory, nics), group in alike.items()
+        for (gpus, unit, part, nics), group in alike.items()
         for number in range(1, gpus + 1)
     ]
 
 
-def _rows_over_several(homes: list[_Home], per_core: int) -> list[GpuShare]:
+def _rows_over_several(homes: list[_Home], per_core: int, policy: str) -> list[GpuShare]:
     """The shares of more GPUs than a NUMA node has, for policies that let a container span several: so many CPUs for
-    each GPU as the NUMA node with the least has. The widths of GPUs and CPUs have to be equal under restricted."""
+    each GPU as the NUMA node with the least has. Under restricted GPUs and CPUs have to need equally many NUMA nodes,
+    so a container may have to ask for more CPUs, or can have none that are enough."""
     with_gpus = sorted((home for home in homes if home.gpus), key=lambda home: -home.gpus)
     if len(with_gpus) < 2:
         return []
     reach = list(accumulate(home.gpus for home in with_gpus))
     all_cpus = list(accumulate(sorted((home.all_cpus for home in homes), reverse=True)))
     unit = min(home.unit for home in with_gpus)
-    memories = [home.memory // home.gpus // _STEP for home in with_gpus if home.memory is not None]
+    parts = [home.part for home in with_gpus if home.part is not None]
     rows = []
     for number in range(reach[0] + 1, reach[-1] + 1):
         width = next(i for i, gpus in enumerate(reach) if gpus >= number) + 1
+        fewest = (all_cpus[width - 2] // per_core + 1) * per_core
+        cpus = max(unit * number, fewest) if policy == "restricted" else unit * number
+        if cpus > sum(home.exclusive for home in with_gpus[:width]):
+            continue
         rows.append(
             GpuShare(
                 numa_nodes=CpuSet(home.id for home in with_gpus),
                 gpus=number,
-                cpus=unit * number,
-                fewest_cpus=(all_cpus[width - 2] // per_core + 1) * per_core,
-                memory_bytes=min(memories) * number * _STEP if len(memories) == len(with_gpus) else None,
+                cpus=cpus,
+                fewest_cpus=fewest,
+                memory_bytes=min(parts) * number if len(parts) == len(with_gpus) else None,
                 nic_count=sum(len(home.nics) for home in with_gpus) * number // reach[-1],
                 nics=tuple(name for home in with_gpus for name in home.nics),
                 containers=reach[-1] // number,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from numalign.checks.finding import Finding, Severity, Subject
 from numalign.kubelet.settings import BOOLEANS
+from numalign.plan import SLOW_MEMORY_NODES
 from numalign.words import few, share
 
 __all__ = [
@@ -23,8 +24,6 @@ __all__ = [
 
 SLOW_MERGE_NODES = 8
 """NUMA nodes from which best-effort and restricted try too many combinations (measured: over two minutes a pod)."""
-SLOW_MEMORY_NODES = 16
-"""NUMA nodes from which the static memory manager is slow (measured: 0.3 s a pod, doubling with each)."""
 _FIXED_HANG = 38
 
 

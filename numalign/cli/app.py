@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any, Literal
 
 import typer
 
 from numalign import __version__
-from numalign.cli.options import ARGUMENTS, COMMANDS, WISHES, Command, function_of, option_of
+from numalign.cli.options import ARGUMENTS, COMMANDS, WISHES, Command, Option, function_of, option_of
 from numalign.errors import WrongUsage
 
 __all__ = ["build", "parameters"]
@@ -110,6 +111,14 @@ def _refuse_empty(command: Command, given: dict[str, Any]) -> None:
             raise WrongUsage(f"{what} is empty", hint="is a variable of the script not set?")
 
 
+def _help(row: Option) -> str:
+    """The option's help, with the names of its table."""
+    if row.names_from is None:
+        return row.help
+    module, _, table = row.names_from.partition(":")
+    return f"{row.help} {', '.join(getattr(import_module(module), table))}."
+
+
 def _declaration(command: Command, parameter: inspect.Parameter) -> tuple[Any, Any]:
     argument = ARGUMENTS.get(f"{command.words[0]}.{parameter.name}")
     if argument is not None:
@@ -121,4 +130,4 @@ def _declaration(command: Command, parameter: inspect.Parameter) -> tuple[Any, A
         "choice": Literal[row.choices] if row.choices else str,
         "list": list[str],
     }
-    return kinds[row.takes], typer.Option(*row.flags, help=row.help, metavar=row.metavar, envvar=row.environment)
+    return kinds[row.takes], typer.Option(*row.flags, help=_help(row), metavar=row.metavar, envvar=row.environment)

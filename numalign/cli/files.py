@@ -32,7 +32,8 @@ def read_file(path: str, limit: int = MAX_BYTES) -> bytes:
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Writes the file whole or not at all; an existing one keeps its mode and owner. Raises CannotRead."""
+    """Writes the file whole or not at all; an existing one keeps its mode and owner, and is left alone where it holds
+    the same already. Raises CannotRead."""
     target = os.path.realpath(path)
     temporary = f"{target}.{os.getpid()}.tmp"
     try:
@@ -41,6 +42,10 @@ def write_file(path: str, data: bytes) -> None:
                 with open(target, "wb") as file:  # a device or a pipe such as /dev/stdout is no file to replace
                     file.write(data)
                 return
+            if os.path.getsize(target) == len(data):
+                with open(target, "rb") as file:
+                    if file.read() == data:
+                        return
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             with open(fd, "wb") as file:

@@ -26,7 +26,7 @@ Takes = Literal["text", "choice", "flag", "list"]
 
 class Option(NamedTuple):
     """An option: the ways to write it, its help, and what it takes; `choices` are the values of a choice, and a list
-    is given by writing the option several times.
+    is given by writing the option several times. `names_from` is a table (module:NAME) whose names the help adds.
 
     An empty text is refused (a script's variable that is not set) unless it `may_be_empty`.
     """
@@ -38,6 +38,7 @@ class Option(NamedTuple):
     takes: Takes = "text"
     environment: str | None = None
     may_be_empty: bool = False
+    names_from: str | None = None
 
 
 class Command(NamedTuple):
@@ -79,8 +80,33 @@ COMMANDS: tuple[Command, ...] = (
         "Write a KubeletConfiguration for the machine.",
         (
             "numalign render kubelet-config --out 50-numalign.conf",
-            "numalign render kubelet-config --machine node.tar.gz --reserved-cpus 0-1,112-113",
+            "numalign render kubelet-config --target eks-nodeadm --machine node.tar.gz",
+            "numalign render kubelet-config --base config.yaml --out config.yaml --diff",
         ),
+        file="--out",
+    ),
+    Command(
+        ("render", "pod"),
+        "numalign.cli.pod:pod",
+        "Write a pod with its GPUs' share.",
+        (
+            "numalign render pod --gpus 2",
+            "numalign render pod --gpus 4 --nic rdma/hca_shared_devices_a --memory-manager static",
+        ),
+        file="--out",
+    ),
+    Command(
+        ("render", "system-cpus"),
+        "numalign.cli.system:system_cpus",
+        "Write what keeps the system on its CPUs.",
+        ("numalign render system-cpus", "numalign render system-cpus --for irqbalance"),
+        file="--out",
+    ),
+    Command(
+        ("render", "kernel-args"),
+        "numalign.cli.system:kernel_args",
+        "Write kernel arguments for isolation.",
+        ("numalign render kernel-args --isolate",),
         file="--out",
     ),
     Command(
@@ -185,6 +211,30 @@ OPTIONS: dict[str, Option] = {
     "plan.output": Option(("--output", "-o"), "How to print the plan.", choices=("text", "json"), takes="choice"),
     "shares": Option(
         ("--shares",), "Print how CPUs, memory and NICs divide among the GPUs instead of the reasons.", takes="flag"
+    ),
+    "gpus": Option(("--gpus",), "How many GPUs the pod asks for [default: 1].", metavar="N"),
+    "nic": Option(
+        ("--nic",), "The device plugin's resource of NICs, such as rdma/hca_shared_devices_a.", metavar="RESOURCE"
+    ),
+    "name": Option(("--name",), "The pod's name.", metavar="NAME"),
+    "image": Option(("--image",), "The container's image.", metavar="IMAGE"),
+    "service": Option(
+        ("--for",), "Who is to keep to the reserved CPUs.", choices=("systemd", "irqbalance"), takes="choice"
+    ),
+    "isolate": Option(
+        ("--isolate",), "Take kernel threads, timer ticks and managed interrupts off the other CPUs.", takes="flag"
+    ),
+    "target": Option(
+        ("--target",),
+        "Where the kubelet takes its configuration from [default: kubelet]:",
+        metavar="NAME",
+        names_from="numalign.render.targets:TARGETS",
+    ),
+    "template": Option(("--template",), "A Jinja2 template of your own instead of the target's.", metavar="FILE"),
+    "base": Option(("--base",), "Merge into this KubeletConfiguration; its comments and order stay.", metavar="FILE"),
+    "diff": Option(("--diff",), "Show how the file of --out or --base differs; write nothing.", takes="flag"),
+    "check": Option(
+        ("--check",), "Exit with 1 where the file of --out or --base differs; write nothing.", takes="flag"
     ),
     "policy": Option(
         ("--policy",),

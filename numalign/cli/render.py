@@ -1,46 +1,163 @@
-"""numalign render."""
+"""numalign render kubelet-config."""
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from numalign.cli.files import emit
+import msgspec
+
+from numalign.cli.files import emit, read_file
 from numalign.cli.source import load_machine
+from numalign.errors import CannotRead, WrongUsage
 from numalign.words import printable
 
-__all__ = ["kubelet_config"]
+if TYPE_CHECKING:
+    from numalign.machine import Machine
+    from numalign.plan import Plan
+    from numalign.render.targets import Target
+
+__all__ = ["deliver", "kubelet_config", "say_warnings"]
 
 _WORTH_SAYING = frozenset(
     {
-        "gpu-numa-unknown",
-        "no-numa-directory",
-        "numa-off",
-        "core-ids-not-believable",
-        "gpu-no-driver",
-        "gpu-other-driver",
+        *("gpu-numa-unknown", "no-numa-directory", "numa-off", "core-ids-not-believable"),
+        *("gpu-no-driver", "gpu-other-driver"),
     }
 )
 """The map's warnings that make a configuration achieve less than it says."""
+_TEMPLATE_BYTES = 1 << 20
+_DOCUMENTS = ("kubelet", "drop-in", "kubeadm")
+"""The targets that are a KubeletConfiguration as it stands."""
 
 
 def kubelet_config(
     *,
+    target: str = "kubelet",
+    template: str | None = None,
+    base: str | None = None,
+    diff: bool = False,
+    check: bool = False,
     root: str | None = None,
     machine: str | None = None,
     nvml: str = "auto",
     out: str | None = None,
     **wishes: Any,
 ) -> int:
-    """Write a KubeletConfiguration that aligns CPUs and GPUs on this machine, with the reason for each choice."""
+    """Write the kubelet's configuration for a machine, with the reason for each choice.
+
+    For a kubelet that takes it from elsewhere than its own file, name the --target. With --base it is merged into a
+    document that is there, whose comments and order stay.
+    """
     from numalign.cli.wishes import plan_wishes
     from numalign.plan import make_plan
-    from numalign.render import kubelet_config as render
+    from numalign.render.targets import check_target
 
+    row = _target(target)
+    if base is not None and (target not in ("kubelet", "drop-in") or template is not None):
+        raise WrongUsage("--base is for a KubeletConfiguration", hint="leave --target and --template out")
+    asked = plan_wishes(**wishes)
+    existing = read_file(base) if base is not None else None
+    if existing is not None and asked.static_memory:
+        from numalign.render.base import memory_wishes
+
+        memory = memory_wishes(existing, base or "", asked.minor, asked.memory)
+        asked = msgspec.structs.replace(asked, memory=memory)
     found = load_machine(root, machine, nvml)
-    text = render(found, make_plan(found, plan_wishes(**wishes)))
-    emit(text.encode(), out)
-    for warning in found.warnings:
+    plan = make_plan(found, asked)
+    lost = check_target(plan, asked, row)
+    if existing is not None:
+        from numalign.kubelet.view import kubelet_view
+        from numalign.render.base import check_document, merge
+
+        data = merge(existing, base or "", plan, asked.minor)
+        check_document(data, base or "", kubelet_view(found), asked.minor)
+    else:
+        data = _filled(found, plan, row, template, lost, asked.minor)
+    status = deliver(data, out, against=out or base, diff=diff, check=check)
+    for name, why in lost.items():
+        print(f"warning  target-lacks  {target} has no {name}: {why}", file=sys.stderr)
+    if row.template.endswith(".json.j2"):
+        print(f"to apply it: {row.apply}", file=sys.stderr)
+    say_warnings(found)
+    return status
+
+
+def _target(name: str) -> Target:
+    from numalign.render.targets import TARGETS
+
+    if name in TARGETS:
+        return TARGETS[name]
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, TARGETS, n=1)
+    raise WrongUsage(
+        f"--target {name}: there is no such target", hint=f"did you mean {near[0]}?" if near else ", ".join(TARGETS)
+    )
+
+
+def _filled(
+    machine: Machine, plan: Plan, target: Target, template: str | None, lost: dict[str, str], minor: int
+) -> bytes:
+    """The target's template, or the user's, filled in; a KubeletConfiguration of the user's is checked."""
+    from numalign.render import fill
+    from numalign.render.targets import for_target
+
+    data = fill(
+        template or target.template,
+        machine,
+        for_target(plan, target),
+        own=None if template is None else _template_text(template),
+        target=target,
+        minor=minor,
+        reserved_count=sum(len(node.reserved) for node in plan.numa_nodes),
+        exclusive=plan.exclusive_cpus,
+        lost_options={name.partition(".")[2] for name in lost},
+    ).encode()
+    if template is not None and target.name in _DOCUMENTS:
+        from numalign.kubelet.view import kubelet_view
+        from numalign.render.base import check_document
+
+        check_document(data, template, kubelet_view(machine), minor)
+    return data
+
+
+def _template_text(path: str) -> str:
+    try:
+        return read_file(path, _TEMPLATE_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise CannotRead(f"{path}: a template is UTF-8 text") from error
+
+
+def deliver(data: bytes, out: str | None, *, against: str | None, diff: bool, check: bool) -> int:
+    """Writes the document; or, with `diff` and `check`, shows how the file differs, and gives 1 where it does.
+
+    Raises WrongUsage where there is no file to compare with.
+    """
+    if not (diff or check):
+        emit(data, out)
+        return 0
+    if against is None or against == "-":
+        raise WrongUsage("there is no file to compare with", hint="name it with --out FILE or --base FILE")
+    old = read_file(against) if os.path.exists(against) else b""
+    if diff and old != data:
+        emit(_difference(old, data, against), None)
+    return int(check and old != data)
+
+
+def _difference(old: bytes, new: bytes, path: str) -> bytes:
+    from difflib import unified_diff
+
+    before, after = (text.decode("utf-8", "replace").splitlines(keepends=True) for text in (old, new))
+    lines = unified_diff(before, after, fromfile=path, tofile=f"{path} (rendered)")
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    ).encode()
+
+
+def say_warnings(machine: Machine) -> None:
+    """Says what about the machine makes a configuration achieve less than it says, to standard error."""
+    for warning in machine.warnings:
         if warning.id in _WORTH_SAYING:
             print(f"warning  {warning.id}  {printable(warning.message)}", file=sys.stderr)
-    return 0

@@ -1,45 +1,69 @@
-"""From a plan to documents: every document is a Jinja2 template in templates/."""
+"""From a plan to documents: every document is a Jinja2 template in templates/, or one of the user's own."""
 
 from __future__ import annotations
 
 import json
 import os
 import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from numalign import __version__
+from numalign.errors import DoesNotHold
 from numalign.machine import Machine
 from numalign.plan import Plan
 from numalign.words import headline, printable
 
-__all__ = ["kubelet_config"]
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["field_lines", "fill"]
 
 _WIDTH = 100
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PLAIN_VALUES = frozenset(
+    {"static", "Static", "none", "best-effort", "restricted", "single-numa-node", "container", "pod"}
+)
 
 
-def kubelet_config(machine: Machine, plan: Plan) -> str:
-    """The KubeletConfiguration of the plan, each field with its reason as a comment."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None, **values: Any) -> str:
+    """The template of that name, filled in; `own` is the text of a template of the user's instead, which is run in a
+    sandbox. Names from the machine cannot break out of their line.
 
-    environment = Environment(
-        loader=FileSystemLoader(_template_folders()),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    environment.filters.update(note=_note, quoted=_quoted, fields=_fields)
-    environment.finalize = _on_one_line
-    template = environment.get_template("kubelet-config.yaml.j2")
-    return template.render(machine=machine, plan=plan, version=__version__, headline=headline(machine))
+    Raises DoesNotHold where the user's template fails.
+    """
+    given = {
+        "machine": machine,
+        "plan": plan,
+        "configuration": plan.configuration,
+        "version": __version__,
+        "headline": headline(machine),
+        **values,
+    }
+    if own is None:
+        return _environment(sandboxed=False).get_template(template).render(given)
+    from jinja2 import TemplateError
+
+    try:
+        return _environment(sandboxed=True).from_string(own).render(given)
+    except (
+        TemplateError,
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+        RecursionError,
+        AttributeError,
+    ) as error:
+        line = getattr(error, "lineno", None)
+        place = f"{template}:{line}" if line else template
+        raise DoesNotHold(
+            f"{place}: the template fails: {str(error).splitlines()[0] if str(error) else error!r}"
+        ) from error
 
 
-def _template_folders() -> list[str]:
-    """In a wheel the templates lie in the package, in a checkout beside it."""
-    return [os.path.join(_HERE, "templates"), os.path.join(os.path.dirname(_HERE), "templates")]
-
-
-def _fields(plan: Plan, indent: int = 0) -> _Lines:
-    """The configuration's fields as YAML, each with its reason as a comment above it."""
+def field_lines(plan: Plan, indent: int = 0) -> list[str]:
+    """The configuration's fields as lines of YAML, each with its reason as a comment above it."""
     lines: list[str] = []
     for field, value in plan.configuration.items():
         lines += _reason_lines(plan, field, indent)
@@ -56,28 +80,103 @@ def _fields(plan: Plan, indent: int = 0) -> _Lines:
                     lines.append(f"{mark}{name}: {json.dumps(inner)}")
                     mark = "    "
         else:
-            plain = isinstance(value, str) and value.replace("-", "").isalpha()
-            lines.append(f"{field}: {value if plain else json.dumps(value)}")
-    return _Lines("\n".join(" " * indent + line if i else line for i, line in enumerate(lines)))
+            lines.append(f"{field}: {value if value in _PLAIN_VALUES else json.dumps(value)}")
+    return lines
+
+
+def _environment(*, sandboxed: bool) -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    kind: type[Environment] = Environment
+    if sandboxed:
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        kind = ImmutableSandboxedEnvironment
+    made = kind(
+        loader=FileSystemLoader(_template_folders()),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    made.filters.update(note=_note, quoted=_quoted, fields=_fields, flags=_flags)
+    made.finalize = _on_one_line
+    return made
+
+
+def _template_folders() -> list[str]:
+    """In a wheel the templates lie in the package, in a checkout beside it."""
+    return [os.path.join(_HERE, "templates"), os.path.join(os.path.dirname(_HERE), "templates")]
+
+
+def _fields(plan: Plan, indent: int = 0) -> _Lines:
+    """The fields as YAML for a place `indent` blanks deep, where the first line stands already."""
+    return _Lines("\n".join(" " * indent + line if i else line for i, line in enumerate(field_lines(plan, indent))))
 
 
 def _reason_lines(plan: Plan, field: str, indent: int, inner: int = 0) -> list[str]:
-    reason = plan.reason(field)
     prefix = " " * inner + "# "
     return textwrap.wrap(
-        printable(reason), _WIDTH - indent, initial_indent=prefix, subsequent_indent=prefix, break_on_hyphens=False
+        printable(plan.reason(field)),
+        _WIDTH - indent,
+        initial_indent=prefix,
+        subsequent_indent=prefix,
+        break_on_hyphens=False,
     )
+
+
+def _flags(plan: Plan) -> list[str]:
+    """The configuration as the kubelet's flags, without the dashes before them."""
+    found = []
+    for flag, field in _FLAGS.items():
+        value = plan.configuration.get(field)
+        if value is None:
+            continue
+        if isinstance(value, dict):
+            mark = "<" if field == "evictionHard" else "="
+            value = ",".join(f"{name}{mark}{_plain(entry)}" for name, entry in value.items())
+        elif isinstance(value, list):
+            value = ";".join(f"{entry['numaNode']}:{_limits(entry['limits'])}" for entry in value)
+        found.append(f"{flag}={value}")
+    return found
+
+
+_FLAGS = {
+    "cpu-manager-policy": "cpuManagerPolicy",
+    "cpu-manager-policy-options": "cpuManagerPolicyOptions",
+    "reserved-cpus": "reservedSystemCPUs",
+    "topology-manager-policy": "topologyManagerPolicy",
+    "topology-manager-scope": "topologyManagerScope",
+    "topology-manager-policy-options": "topologyManagerPolicyOptions",
+    "memory-manager-policy": "memoryManagerPolicy",
+    "kube-reserved": "kubeReserved",
+    "system-reserved": "systemReserved",
+    "eviction-hard": "evictionHard",
+    "reserved-memory": "reservedMemory",
+    "feature-gates": "featureGates",
+}
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _limits(limits: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={amount}" for name, amount in limits.items())
 
 
 def _note(text: str, indent: int = 0) -> _Lines:
     """The text as comment lines."""
-    prefix = " " * indent + "# "
-    return _Lines(textwrap.fill(printable(text), _WIDTH, initial_indent=prefix, subsequent_indent=prefix))
+    lines = textwrap.wrap(
+        printable(text), _WIDTH - indent, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+    )
+    return _Lines(f"\n{' ' * indent}".join(lines))
 
 
-def _quoted(text: str) -> str:
-    """The text as a double-quoted YAML scalar, which JSON's strings are."""
-    return json.dumps(text)
+def _quoted(value: object) -> str:
+    """The value as JSON, which YAML and TOML read as well: texts in double quotes."""
+    return json.dumps(value)
 
 
 class _Lines(str):
