@@ -40,6 +40,11 @@ def choose(machine: Machine, wishes: Wishes, *, keep_l3: bool = False) -> Choice
             f"{machine.name or 'this machine'} has one core: the static CPU manager needs one for the system and one "
             "for the pods"
         )
+    if any(core.core_id is None and not core.cpu_core_ids for core in machine.cores):
+        raise DoesNotHold(
+            "which CPUs share a core is not known: /sys/devices/system/cpu/cpu*/topology is not all there",
+            hint="numalign inspect names the files; read the host itself, or a whole snapshot of it",
+        )
     if wishes.cpus is not None:
         return Choice(_as_listed(machine, wishes.cpus), "as asked for, whole cores")
     homes = _homes(machine, wishes.on, keep_l3=keep_l3)

@@ -35,7 +35,7 @@ def write_file(path: str, data: bytes) -> None:
     """Writes the file whole or not at all; an existing one keeps its mode and owner, and is left alone where it holds
     the same already. Raises CannotRead."""
     target = os.path.realpath(path)
-    temporary = f"{target}.{os.getpid()}.tmp"
+    temporary = os.path.join(os.path.dirname(target), f".numalign-{os.getpid()}.tmp")
     try:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(target).st_mode):

@@ -80,7 +80,7 @@ def _document(data: bytes, name: str) -> Machine:
         if b"KubeletConfiguration" in text[:4096]:
             raise CannotRead(f"{name} is a kubelet's configuration, no machine", hint=_CONFIGURATION) from error
         raise CannotRead(f"{name}: no Machine document: {error}", hint=_WANTED) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise CannotRead(f"{name}: neither a snapshot nor a Machine document: {error}", hint=_WANTED) from error
     wrong = contradiction(found)
     if wrong is not None:

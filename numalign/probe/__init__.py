@@ -36,6 +36,7 @@ def probe(host: Host, nvml_mode: NvmlMode = "auto") -> Machine:
         )
     topology = cpu.read_topology(host, states.online)
     numa_nodes = memory.read_numa_nodes(host, states.online)
+    host.expect(pci.DEVICES)
     functions = pci.read_functions(host, numa_nodes)
     gpu_functions = tuple(function for function in functions if pci.is_gpu(function))
     nic_functions = tuple(function for function in functions if pci.is_nic(function))
@@ -78,6 +79,7 @@ def probe(host: Host, nvml_mode: NvmlMode = "auto") -> Machine:
         nvml=answer,
         nvml_wanted=bool(gpus),
         problems=tuple(host.problems[path] for path in sorted(host.problems)),
+        further_problems=host.further_problems,
         taint=kernel.tainted(host),
     )
     return msgspec.structs.replace(machine, warnings=warn.all_warnings(seen))
@@ -95,6 +97,11 @@ def _nvml(host: Host, mode: NvmlMode, *, wanted: bool) -> nvml.NvmlAnswer:
     recorded = None if host.live else host.value(NVML_RECORD, nvml.decode)
     if recorded is not None:
         answer = recorded
+    elif mode == "require" and not host.live:
+        raise CannotRead(
+            f"{host.root} holds no answer of NVML, and this host's is not its",
+            hint="--nvml auto goes on without it; numalign snapshot on the host itself keeps the answer",
+        )
     elif mode == "require" or (host.live and wanted):
         answer = nvml.query()
         host.remember(NVML_RECORD, msgspec.json.encode(answer))

@@ -72,6 +72,8 @@ def read_topology(host: Host, online: CpuSet) -> CpuTopology:
         members, _ = siblings.of(cpu)
         if members.first() != cpu:
             continue
+        for member in members:
+            host.expect(f"{CPU}/cpu{member}/topology/core_id")
         told = ((member, host.number(f"{CPU}/cpu{member}/topology/core_id")) for member in members)
         core_ids = {member: core_id for member, core_id in told if core_id is not None}
         same = len(core_ids) == len(members) and len(set(core_ids.values())) == 1
@@ -107,6 +109,7 @@ class _Groups:
         self.files = files
         self.id_file = id_file
         self.known: dict[int, tuple[CpuSet, int | None]] = {}
+        self.lists: dict[int, CpuSet] | None = None
 
     def of(self, cpu: int) -> tuple[CpuSet, int | None]:
         """The online CPUs of this CPU's group (itself alone where nothing says more) and the group's id."""
@@ -125,12 +128,23 @@ class _Groups:
         members = _cpus(self.host, folder, self)
         alone = CpuSet((cpu,))
         if members is None:
+            if self.files[0] in _SIBLINGS:
+                self.host.expect(f"{folder}/{self.files[0]}")
+            members = self._claimed(cpu)
+        if members is None:
             return alone
         if cpu not in members:
             self.host.note("malformed", f"{folder}/{self.files[0]}", f"it does not name CPU {cpu} itself")
             return alone
         taken = CpuSet(c for c in members if c in self.known)
         return (members & self.online) - taken | alone
+
+    def _claimed(self, cpu: int) -> CpuSet | None:
+        """The group of another CPU that names this one, whose own file is missing."""
+        if self.lists is None:
+            told = ((other, _cpus(self.host, f"{CPU}/cpu{other}/{self.folder}", self)) for other in self.online)
+            self.lists = {member: cpus for _, cpus in told if cpus for member in cpus}
+        return self.lists.get(cpu)
 
 
 class _L3Caches:

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
 from numalign.cpuset import CpuSet
 
-__all__ = ["MAX_FILE", "MAX_LINKS", "Entry", "Host", "Problem"]
+__all__ = ["MAX_FILE", "MAX_LINKS", "Entry", "Host", "Problem", "clean", "whole_number"]
 
 MAX_FILE = 1 << 20
 """Bytes read of one file at most."""
 MAX_LINKS = 40
 """Symbolic links followed in one path at most, as the kernel has it."""
 _MAX_PROBLEMS = 200
-_MAX_DEPTH = 200
+_MAX_STEPS = 4000
+"""Parts of a path followed at most, those of links' targets included."""
 
+_NUMBER = re.compile(r"-?[0-9]{1,20}|0[xX][0-9a-fA-F]{1,16}")
 Entry = Literal["file", "directory", "link"]
 T = TypeVar("T")
 
@@ -47,12 +50,14 @@ class Host:
     def __init__(self, root: str = "/") -> None:
         self.root = os.path.realpath(root).rstrip("/")
         self.problems: dict[str, Problem] = {}
+        self.further_problems = 0
         self._real: dict[str, str | None] = {"": ""}
 
     @property
     def live(self) -> bool:
-        """Whether this is the running host itself, so that its drivers and databases can be asked."""
-        return not self.root
+        """Whether this is the running host itself, so that its drivers and databases can be asked: its root, or a
+        directory in which its /proc lies (a container that has the host's / mounted)."""
+        return not self.root or (not self.packed and _boot_id(self.root) == _boot_id("") != "")
 
     @property
     def packed(self) -> bool:
@@ -122,7 +127,7 @@ class Host:
         except OSError as error:
             self.note("unreadable", path, os.strerror(error.errno or 0))
             return None
-        return link.rstrip("/").rpartition("/")[2] if link else None
+        return clean(link.rstrip("/").rpartition("/")[2]) if link else None
 
     def real(self, path: str) -> str | None:
         """The path with every link followed inside the root; None where it leads nowhere."""
@@ -130,64 +135,84 @@ class Host:
             return self._real[path]
         except KeyError:
             pass
-        found = self._follow(path, 0)
-        self._real[path] = found
+        found = self._real[path] = self._follow(path)
         return found
 
-    def _follow(self, path: str, depth: int) -> str | None:
-        if path in self._real:
-            return self._real[path]
-        if depth > MAX_LINKS or path.count("/") > _MAX_DEPTH:
-            return None
+    def _follow(self, path: str) -> str | None:
         parent, _, name = path.rpartition("/")
-        base = self._follow(parent, depth) if parent else ""
-        if base is None or name in ("", "."):
-            return base
-        if name == "..":
-            return base.rpartition("/")[0]
-        here = f"{base}/{name}" if base else name
-        try:
-            target = self.link(here)
-        except FileNotFoundError:
-            self._real[path] = None
+        base = self._real.get(parent, "") if parent in self._real else ""
+        if base is None:
             return None
-        except OSError as error:
-            self.note("unreadable", here, os.strerror(error.errno or 0))
-            return None
-        found: str | None = here
-        if target is None:
-            pass
-        elif target.startswith("/"):
-            found = self._follow(target.strip("/"), depth + 1)
-        else:
-            found = self._follow(f"{base}/{target}" if base else target, depth + 1)
-        self._real[path] = found
-        return found
+        todo = [name] if parent in self._real else path.split("/")[::-1]
+        links = steps = 0
+        while todo:
+            part = todo.pop()
+            steps += 1
+            if part in ("", "."):
+                continue
+            if part == "..":
+                base = base.rpartition("/")[0]
+                continue
+            here = f"{base}/{part}" if base else part
+            try:
+                target = self.link(here)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                self.note("unreadable", here, os.strerror(error.errno or 0))
+                return None
+            if target is None:
+                base = self._real[here] = here
+                continue
+            links += 1
+            if links > MAX_LINKS or steps > _MAX_STEPS:
+                return None
+            todo += target.split("/")[::-1]
+            base = "" if target.startswith("/") else base
+        return base
 
     def remember(self, path: str, data: bytes) -> None:
         """Keeps an answer that came from no file of the host, where a recording wants it; else forgets it."""
 
     def note(self, kind: str, path: str, reason: str) -> None:
         """Notes a problem with a file, once a file and only so many."""
-        if path not in self.problems and len(self.problems) < _MAX_PROBLEMS:
-            self.problems[path] = Problem(kind, path, reason)
+        if path in self.problems:
+            return
+        if len(self.problems) < _MAX_PROBLEMS:
+            self.problems[path] = Problem(kind, clean(path), reason)
+        else:
+            self.further_problems += 1
 
     def text(self, path: str, limit: int = MAX_FILE) -> str | None:
-        """The file's text without blanks, newlines and NUL bytes around it; None where missing or unreadable."""
+        """The file's text without blanks, newlines and NUL bytes around it; None where missing, unreadable or larger
+        than any such file. With a `limit` of its own a reader takes the beginning only."""
         try:
-            data = self.read(path, limit)
+            data = self.read(path, limit + (limit == MAX_FILE))
         except OSError as error:
             self.note("unreadable", path, os.strerror(error.errno or 0))
+            return None
+        if data is not None and len(data) > MAX_FILE:
+            self.note("too-large", path, f"it has more than {MAX_FILE >> 20} MiB")
             return None
         return None if data is None else data.decode("utf-8", "replace").strip("\0 \t\r\n")
 
     def names(self, path: str) -> list[str]:
-        """The names in a directory, sorted; none where it is missing or unreadable."""
+        """The names in a directory, sorted; none where it is missing or unreadable. Names that are no UTF-8 are left
+        out: no document could hold them."""
         try:
-            return self.entries(path)
+            names = self.entries(path)
         except OSError as error:
             self.note("unreadable", path, os.strerror(error.errno or 0))
             return []
+        texts = [name for name in names if clean(name) == name]
+        if len(texts) < len(names):
+            self.note("malformed", path, "it has names that are no UTF-8")
+        return texts
+
+    def expect(self, path: str) -> None:
+        """Notes a file that every host has and this one does not."""
+        if path not in self.problems and self.real(path) is None:
+            self.note("missing", path, "there is no such file")
 
     def number(self, path: str) -> int | None:
         """The file's decimal or 0x-prefixed whole number."""
@@ -220,14 +245,28 @@ class Host:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
+def clean(text: str) -> str:
+    """A name of a file as text that any document can hold; bytes that are no UTF-8 become U+FFFD."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def whole_number(text: str) -> int:
-    """A decimal or 0x-prefixed whole number of at most 20 digits; raises ValueError."""
-    if len(text) > 20:
-        raise ValueError("the number is too long")
+    """A decimal or 0x-prefixed whole number of 64 bits; raises ValueError."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is no whole number")
+    number = int(text, 16 if text[:2] in ("0x", "0X") else 10)
+    if not -(1 << 63) <= number < 1 << 64:
+        raise ValueError(f"{text} is too large a number")
+    return number
+
+
+def _boot_id(root: str) -> str:
+    """What the kernel calls this boot, empty where there is no such file."""
     try:
-        return int(text, 16 if text[:2] in ("0x", "0X") else 10)
-    except ValueError:
-        raise ValueError(f"{text!r} is no whole number") from None
+        with open(f"{root}/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(64).strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _drain(fd: int, limit: int) -> bytes:

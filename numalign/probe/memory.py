@@ -18,6 +18,7 @@ NODE = "sys/devices/system/node"
 
 def memory_total(host: Host) -> int | None:
     """The machine's memory in bytes, as /proc/meminfo has it."""
+    host.expect("proc/meminfo")
     return host.value("proc/meminfo", _mem_total)
 
 
@@ -45,6 +46,8 @@ def _numa_node(host: Host, id: int, ids: list[int], online: CpuSet) -> NumaNode:
     if cpus is None:
         linked = (name[3:] for name in host.names(folder) if name.startswith("cpu") and name[3:].isdecimal())
         cpus = CpuSet(int(number) for number in linked if len(number) < 6 and int(number) < MAX_CPUS)
+    for name in ("meminfo", "distance"):
+        host.expect(f"{folder}/{name}")
     return NumaNode(
         id=id,
         cpus=cpus & online,
@@ -63,8 +66,8 @@ def _hugepages(host: Host, folder: str) -> tuple[Hugepages, ...]:
     return tuple(
         Hugepages(
             size=size * 1024,
-            total=host.number(f"{folder}/hugepages-{size}kB/nr_hugepages"),
-            free=host.number(f"{folder}/hugepages-{size}kB/free_hugepages"),
+            total=host.value(f"{folder}/hugepages-{size}kB/nr_hugepages", _pages),
+            free=host.value(f"{folder}/hugepages-{size}kB/free_hugepages", _pages),
         )
         for size in sorted(sizes)
     )
@@ -76,7 +79,15 @@ def _mem_total(text: str) -> int:
     words = text[start : start + 80].split(None, 3) if start >= 0 else []
     if len(words) < 3 or words[2] != "kB":
         raise ValueError("it has no line MemTotal in kB")
-    return whole_number(words[1]) * 1024
+    if (total := whole_number(words[1]) * 1024) not in range(1 << 60):
+        raise ValueError(f"{words[1]} kB are more than any machine has")
+    return total
+
+
+def _pages(text: str) -> int:
+    if (number := whole_number(text)) not in range(1 << 40):
+        raise ValueError(f"{number} is no number of pages")
+    return number
 
 
 def _distances(text: str, ids: list[int]) -> dict[int, int]:

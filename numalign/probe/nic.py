@@ -36,6 +36,12 @@ def read_bonds(host: Host, nics: tuple[Nic, ...]) -> tuple[Bond, ...]:
     return tuple(bonds)
 
 
+def _guid(host: Host, path: str) -> str | None:
+    """The GUID of a card; one of zeros was never set."""
+    text = host.text(path) or ""
+    return text if text.strip("0:") else None
+
+
 def _nic(host: Host, function: Function, model: str | None) -> Nic:
     folder = function.folder
     inside = host.names(folder)
@@ -60,7 +66,7 @@ def _nic(host: Host, function: Function, model: str | None) -> Nic:
         state=state,
         rate_gbps=rate,
         board_id=(host.text(f"{folder}/infiniband/{rdma[0]}/board_id") or None) if rdma else None,
-        system_image_guid=(host.text(f"{folder}/infiniband/{rdma[0]}/sys_image_guid") or None) if rdma else None,
+        system_image_guid=_guid(host, f"{folder}/infiniband/{rdma[0]}/sys_image_guid") if rdma else None,
         sriov=Sriov(total=total, configured=host.number(f"{folder}/sriov_numvfs")) if total else None,
         physical_function=_physical_function(host, folder) if "physfn" in inside else None,
         iommu_group=iommu_group(host, folder) if "iommu_group" in inside else None,

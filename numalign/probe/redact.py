@@ -56,6 +56,8 @@ def _without_serials(text: str, stand_ins: dict[str, str]) -> str:
     for pattern, form in _SERIALS:
 
         def stand_in(match: re.Match[str], form: str = form) -> str:
+            if not set(match.group(0)) - set("0:"):
+                return match.group(0)  # a GUID that was never set
             new = form.format(match.group(1), len(stand_ins) + 1)
             return stand_ins.setdefault(match.group(0), new)
 

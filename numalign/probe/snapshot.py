@@ -200,6 +200,8 @@ class ArchiveHost(Host):
         while path:
             parent, _, name = path.rpartition("/")
             names = self._folders.setdefault(parent, set())
+            if len(self._folders) > MAX_MEMBERS:
+                raise _too_large(self.root)
             if name in names:
                 return
             names.add(name)
@@ -262,7 +264,7 @@ def unpack(data: bytes, name: str) -> ArchiveHost:
                     files[path] = files.get(_clean(member.linkname), b"")
                 else:
                     raise CannotRead(f"{name}: {path!r} is a device or a pipe; a snapshot has none")
-    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
+    except (tarfile.TarError, OSError, EOFError, RecursionError, ValueError, zlib.error) as error:
         raise CannotRead(f"{name}: no readable snapshot: {error or type(error).__name__}") from error
     host = ArchiveHost(files, links, name)
     for folder in folders:

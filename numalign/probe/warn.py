@@ -34,6 +34,7 @@ class Seen(msgspec.Struct, frozen=True):
     nvml_wanted: bool
     problems: tuple[Problem, ...]
     taint: int
+    further_problems: int = 0
 
 
 def all_warnings(seen: Seen) -> tuple[Warning, ...]:
@@ -48,6 +49,8 @@ def _files(seen: Seen) -> Iterator[Warning]:
             subject=f"/{problem.path}",
             message=f"/{problem.path}: {problem.reason}; left out",
         )
+    if seen.further_problems:
+        yield Warning(id="more-file-problems", message=f"{count(seen.further_problems, 'file')} more of that kind")
 
 
 def _numa_directory(seen: Seen) -> Iterator[Warning]:
@@ -93,9 +96,10 @@ def _many_numa_nodes(seen: Seen) -> Iterator[Warning]:
 
 def _cores(seen: Seen) -> Iterator[Warning]:
     machine = seen.machine
-    kubelet_cores = {
+    told = (
         (core.socket, (core.cpu_core_ids or {}).get(cpu, core.core_id)) for core in machine.cores for cpu in core.cpus
-    }
+    )
+    kubelet_cores = {(socket, core_id) for socket, core_id in told if core_id is not None}
     cpus, cores = len(machine.online_cpus), len(kubelet_cores)
     if cores and cpus > cores * _MAX_THREADS_PER_CORE:
         yield Warning(

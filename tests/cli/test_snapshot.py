@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -200,3 +201,37 @@ def test_a_file_that_cannot_be_written_is_said(run: Run, tree: Callable[[str], P
     done = run("snapshot", "/nowhere/node.tar.gz", "--root", tree("laptop"))
     assert (done.returncode, done.stdout) == (3, "")
     assert "/nowhere/node.tar.gz: cannot be written" in done.stderr
+
+
+def test_an_archive_of_endless_names_is_refused(run: Run, tmp_path: Path) -> None:
+    """Headers of long names, each of which is for the next: tarfile follows them by recursion."""
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 2
+    (tmp_path / "names.tar").write_bytes((header.tobuf(tarfile.GNU_FORMAT) + b"a\0".ljust(512, b"\0")) * 3000)
+    done = run("inspect", "--machine", "names.tar")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
+
+
+def test_an_archive_of_very_many_directories_is_refused(run: Run, tmp_path: Path) -> None:
+    deep = [(member(f"{number:x}/" + "a/" * 480 + "f"), b"") for number in range(1000)]
+    (tmp_path / "deep.tar.gz").write_bytes(archive(*deep))
+    done = run("inspect", "--machine", "deep.tar.gz")
+    assert (done.returncode, "members" in done.stderr) == (3, True)
+
+
+def test_deep_json_is_no_machine(run: Run) -> None:
+    done = run("inspect", "--machine", "-", stdin=b'{"a":' * 100_000)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 2)
+
+
+def test_a_netdev_whose_name_is_no_text_is_left_out_and_said(
+    run: Run, tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(tree("server-2s"), root, symlinks=True)
+    net = next((root / "sys/devices").rglob("net"))
+    os.mkdir(os.fsencode(net) + b"/x\xff")
+    direct = run("inspect", "--root", root, "-o", "json")
+    assert [warning["id"] for warning in json.loads(direct.stdout)["warnings"]] == ["file-malformed"]
+    run("snapshot", "node.tar.gz", "--root", root)
+    assert run("inspect", "--machine", "node.tar.gz", "-o", "json").stdout == direct.stdout

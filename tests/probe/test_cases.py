@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from numalign.cpuset import CpuSet
+from numalign.errors import DoesNotHold
 from numalign.machine import Bond, Gpu, Hugepages, Machine, MigDevice, NearestNics, Nic, NvidiaDriver
 from numalign.probe import NAMES_RECORD, names, probe, udev
 from numalign.probe.host import Host
+from numalign.reserve import Wishes, choose
 from tests import machines
 
 WARNINGS: dict[str, list[str]] = {
@@ -252,3 +254,53 @@ def test_memory_that_no_numa_node_has_is_said(tree: Callable[[str], Path], tmp_p
     machine = probe(Host(str(root)))
     assert [warning.id for warning in machine.warnings] == ["memory-not-in-numa-nodes"]
     assert "the machine has 93.7 GiB, its NUMA nodes 47.5 GiB in all" in message(machine, "memory-not-in-numa-nodes")
+
+
+def changed(tree: Callable[[str], Path], name: str, root: Path) -> Path:
+    shutil.copytree(tree(name), root, symlinks=True)
+    return root
+
+
+def test_siblings_are_told_by_the_other_cpu_where_ones_own_file_is_missing(
+    tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    root = changed(tree, "dgx-h100", tmp_path / "root")
+    shutil.rmtree(root / "sys/devices/system/cpu/cpu0/topology")
+    machine = probe(Host(str(root)))
+    assert machine.cores[0].cpus == CpuSet((0, 112))
+    assert {warning.id for warning in machine.warnings} == {"file-missing"}
+
+
+def test_without_any_topology_no_cores_are_made_up(tree: Callable[[str], Path], tmp_path: Path) -> None:
+    root = changed(tree, "server-2s", tmp_path / "root")
+    for folder in (root / "sys/devices/system/cpu").glob("cpu*/topology"):
+        shutil.rmtree(folder)
+    machine = probe(Host(str(root)))
+    assert "core-ids-not-believable" not in {warning.id for warning in machine.warnings}
+    assert any(warning.subject == "/sys/devices/system/cpu/cpu0/topology/core_id" for warning in machine.warnings)
+    with pytest.raises(DoesNotHold, match="which CPUs share a core is not known"):
+        choose(machine, Wishes())
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["proc/meminfo", "sys/devices/system/node/node0/meminfo", "sys/devices/system/node/node0/distance",
+     "sys/devices/system/cpu/cpu0/topology/core_id", "sys/bus/pci/devices"],
+)  # fmt: skip
+def test_a_file_that_every_host_has_is_missed(path: str, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    root = changed(tree, "server-2s", tmp_path / "root")
+    if (root / path).is_dir():
+        shutil.rmtree(root / path)
+    else:
+        (root / path).unlink()
+    missing = [warning.subject for warning in probe(Host(str(root))).warnings if warning.id == "file-missing"]
+    assert missing == [f"/{path}"]
+
+
+def test_a_guid_of_zeros_makes_no_two_nics_one_card(tree: Callable[[str], Path], tmp_path: Path) -> None:
+    root = changed(tree, "socket-direct", tmp_path / "root")
+    for file in root.rglob("sys_image_guid"):
+        file.write_text("0000:0000:0000:0000\n")
+    machine = probe(Host(str(root)))
+    assert {nic.system_image_guid for nic in machine.nics} == {None}
+    assert "nic-socket-direct" not in {warning.id for warning in machine.warnings}

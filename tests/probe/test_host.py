@@ -6,8 +6,10 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from numalign.cpuset import CpuSet
-from numalign.probe.host import MAX_FILE, Host
+from numalign.probe.host import MAX_FILE, Host, whole_number
 
 NOBODY = 65534
 
@@ -36,8 +38,11 @@ def test_loops_and_endless_paths_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("a")
     (tmp_path / "self").symlink_to("self/self")
     (tmp_path / "long").symlink_to("/".join(["."] * 1500))
+    for link in range(39):
+        (tmp_path / f"l{link}").symlink_to("/".join([f"l{link + 1}", *["."] * 190]))
     host = Host(str(tmp_path))
-    assert [host.text("a"), host.text("self"), host.names("b"), host.real("long")] == [None, None, [], None]
+    assert [host.text("a"), host.text("self"), host.names("b"), host.real("long")] == [None, None, [], ""]
+    assert host.real("l0/cpu") is None
 
 
 def test_a_missing_file_is_no_problem_and_a_bad_one_is(tmp_path: Path) -> None:
@@ -81,3 +86,34 @@ def test_an_unreadable_file_is_a_problem_with_its_reason() -> None:
         finally:
             os.seteuid(user)
         assert host.problems["secret"].reason == "Permission denied"
+
+
+def test_a_file_larger_than_any_is_no_value(tmp_path: Path) -> None:
+    (tmp_path / "online").write_text("0-1" + " " * MAX_FILE + ",2-127")
+    host = Host(str(tmp_path))
+    assert host.cpulist("online") is None
+    assert [problem.kind for problem in host.problems.values()] == ["too-large"]
+    assert host.text("online", 3) == "0-1"
+
+
+@pytest.mark.parametrize("text", ["1_2", "99999999999999999999", "+5", "0x", "1e3", "٣"])
+def test_what_no_kernel_writes_is_no_number(text: str) -> None:
+    with pytest.raises(ValueError, match="number"):
+        whole_number(text)
+
+
+def test_names_that_are_no_text_are_left_out_and_said(tmp_path: Path) -> None:
+    os.mkdir(os.fsencode(tmp_path) + b"/x\xff")
+    (tmp_path / "eth0").mkdir()
+    (tmp_path / "driver").symlink_to(os.fsdecode(b"drivers/a\xff"))
+    host = Host(str(tmp_path))
+    assert host.names("") == ["driver", "eth0"]
+    assert [problem.kind for problem in host.problems.values()] == ["malformed"]
+    assert host.target("driver") == "a\ufffd"
+
+
+def test_more_problems_than_are_kept_are_counted(tmp_path: Path) -> None:
+    host = Host(str(tmp_path))
+    for number in range(250):
+        host.note("malformed", str(number), "so")
+    assert (len(host.problems), host.further_problems) == (200, 50)

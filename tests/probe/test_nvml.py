@@ -330,13 +330,28 @@ def test_the_examples_hold() -> None:
     assert (failed, tried > 0) == (0, True)
 
 
-def test_the_map_joins_nvml_and_sysfs_by_bus_id(
-    run: Run, tree: Callable[[str], Path], environment: Environment
-) -> None:
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A machine whose /proc tells this boot: the root directory of this very host, as a container mounts it."""
+    built: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in built:
+            built[name] = tmp_path_factory.mktemp(f"own-{name}")
+            machines.build(name, built[name])
+            boot = built[name] / "proc/sys/kernel/random/boot_id"
+            boot.parent.mkdir(parents=True)
+            boot.write_text(Path("/proc/sys/kernel/random/boot_id").read_text())
+        return built[name]
+
+    return get
+
+
+def test_the_map_joins_nvml_and_sysfs_by_bus_id(run: Run, own: Callable[[str], Path], environment: Environment) -> None:
     said = nvml_stub.dgx(BUSES) | {"0.link.0": f"gpu {BUSES[1]}", "0.link.1": f"gpu {BUSES[1]}"}
     for index in (2, 3):
         said |= {f"{index}.link.{link}": "switch 00000000:05:00.0" for link in range(18)}
-    done = run("inspect", "--root", tree("dgx-h100"), "--nvml", "require", "-o", "json", env=environment(said))
+    done = run("inspect", "--root", own("dgx-h100"), "--nvml", "require", "-o", "json", env=environment(said))
     assert (done.returncode, done.stderr) == (0, "")
     machine = json.loads(done.stdout)
     assert machine["warnings"] == []
@@ -345,17 +360,17 @@ def test_the_map_joins_nvml_and_sysfs_by_bus_id(
     assert {gpu["memoryBytes"] for gpu in machine["gpus"]} == {85520809984}
     nvlinks = {(link["a"], link["b"]): link["nvlinks"] for link in machine["links"] if link["nvlinks"]}
     assert nvlinks == {("0000:1b:00.0", "0000:43:00.0"): 2, ("0000:52:00.0", "0000:61:00.0"): 18}
-    matrix = run("inspect", "--root", tree("dgx-h100"), "--nvml", "require", "-o", "matrix", env=environment(said))
+    matrix = run("inspect", "--root", own("dgx-h100"), "--nvml", "require", "-o", "matrix", env=environment(said))
     rows = {line.split()[0]: line.split()[1:9] for line in matrix.stdout.splitlines() if line.startswith("GPU")}
     assert [rows["GPU0"][1], rows["GPU1"][0], rows["GPU2"][3], rows["GPU0"][2]] == ["NV2", "NV2", "NV18", "NODE"]
 
 
 def test_a_domain_of_32_bits_is_the_kernels_of_16(
-    run: Run, tree: Callable[[str], Path], environment: Environment
+    run: Run, own: Callable[[str], Path], environment: Environment
 ) -> None:
     wide = tuple(bus.replace("00000000:", "03F80000:", 1) for bus in BUSES)
     said = nvml_stub.dgx(wide) | {"0.link.0": f"gpu {wide[1]}"}
-    done = run("inspect", "--root", tree("dgx-h100"), "--nvml", "require", "-o", "json", env=environment(said))
+    done = run("inspect", "--root", own("dgx-h100"), "--nvml", "require", "-o", "json", env=environment(said))
     assert (done.returncode, done.stderr) == (0, "")
     machine = json.loads(done.stdout)
     assert machine["warnings"] == []
@@ -364,10 +379,10 @@ def test_a_domain_of_32_bits_is_the_kernels_of_16(
 
 
 def test_a_domain_whose_low_bits_fit_two_gpus_is_not_guessed(
-    run: Run, tree: Callable[[str], Path], environment: Environment
+    run: Run, own: Callable[[str], Path], environment: Environment
 ) -> None:
     said = nvml_stub.dgx(("03F80000:1B:00.0", "03F90000:1B:00.0", *BUSES[1:7]))
-    done = run("inspect", "--root", tree("dgx-h100"), "--nvml", "require", "-o", "json", env=environment(said))
+    done = run("inspect", "--root", own("dgx-h100"), "--nvml", "require", "-o", "json", env=environment(said))
     warnings = [(warning["id"], warning["subject"]) for warning in json.loads(done.stdout)["warnings"]]
     assert warnings == [
         ("gpu-only-in-nvml", "3f80000:1b:00.0"),
@@ -388,10 +403,10 @@ def test_a_domain_whose_low_bits_fit_two_gpus_is_not_guessed(
     ],
 )
 def test_what_only_one_of_them_knows_is_a_warning(
-    change: dict[str, object], warnings: list[str], run: Run, tree: Callable[[str], Path], environment: Environment
+    change: dict[str, object], warnings: list[str], run: Run, own: Callable[[str], Path], environment: Environment
 ) -> None:
     environ = environment(nvml_stub.dgx(BUSES) | change)
-    packed = run("snapshot", "node.tar.gz", "--root", tree("dgx-h100"), "--nvml", "require", env=environ)
+    packed = run("snapshot", "node.tar.gz", "--root", own("dgx-h100"), "--nvml", "require", env=environ)
     if "init" in change:
         assert (packed.returncode, "reload the modules" in packed.stderr) == (3, True)
         return
@@ -412,19 +427,30 @@ def test_what_nvml_failed_at_is_a_warning_and_the_rest_of_the_map_stays(tmp_path
 
 
 def test_where_the_kernel_does_not_know_nvmls_word_is_kept_apart(
-    run: Run, tree: Callable[[str], Path], environment: Environment
+    run: Run, own: Callable[[str], Path], environment: Environment
 ) -> None:
     said = nvml_stub.dgx(tuple(f"00000000:0{index}:00.0" for index in range(1, 9))) | {"0.memaffinity": "1"}
-    done = run("inspect", "--root", tree("vm-all-unknown"), "--nvml", "require", "-o", "json", env=environment(said))
+    done = run("inspect", "--root", own("vm-all-unknown"), "--nvml", "require", "-o", "json", env=environment(said))
     machine = json.loads(done.stdout)
     assert (machine["gpus"][0]["numaNode"], machine["gpus"][0]["nvmlNUMANode"]) == (None, 0)
     (told,) = [warning["message"] for warning in machine["warnings"] if warning["id"] == "nvml-disagrees"]
     assert "NVML places it on NUMA node 0, the kernel does not know" in told
 
 
-def test_redaction_covers_nvmls_answers(run: Run, tree: Callable[[str], Path], environment: Environment) -> None:
+def test_this_hosts_nvml_is_never_asked_about_another_machine(
+    run: Run, tree: Callable[[str], Path], environment: Environment
+) -> None:
+    environ = environment(nvml_stub.dgx(BUSES))
+    assert run("snapshot", "node.tar.gz", "--root", tree("dgx-h100")).returncode == 0
+    for words in (("--root", tree("dgx-h100")), ("--machine", "node.tar.gz")):
+        done = run("inspect", *words, "--nvml", "require", env=environ)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "holds no answer of NVML, and this host's is not its" in done.stderr
+
+
+def test_redaction_covers_nvmls_answers(run: Run, own: Callable[[str], Path], environment: Environment) -> None:
     said = nvml_stub.dgx(BUSES) | {"0.mig": 1, "0.mig.0.uuid": "MIG-12345678-aaaa-bbbb-cccc-1234567890ab"}
-    words = ("--root", tree("dgx-h100"), "--nvml", "require", "--redact")
+    words = ("--root", own("dgx-h100"), "--nvml", "require", "--redact")
     assert run("snapshot", "node.tar.gz", *words, env=environment(said)).returncode == 0
     gpus = json.loads(run("inspect", "--machine", "node.tar.gz", "-o", "json").stdout)["gpus"]
     uuids = [gpu["uuid"] for gpu in gpus] + [gpus[0]["migDevices"][0]["uuid"]]
