@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from numalign.checks.finding import Finding, Subject
 from numalign.kubelet.document import Document, Refused
 from numalign.kubelet.fields import nearest
 from numalign.kubelet.restart import obstacles
 from numalign.kubelet.rules import problems
+from numalign.kubelet.versions import gates, gone
 
-__all__ = ["ignored", "not_started", "refused", "state"]
+__all__ = ["drop_ins", "gates_not_judged", "ignored", "not_started", "refused", "state"]
+
+_ALPHA_DROP_INS = (28, 29)
+_VARIABLE = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
 
 
 def refused(error: Refused, source: str) -> Finding:
     """The configuration is none that the kubelet loads."""
+    source = error.source or source
     return Finding(
         id="config-not-loaded",
         severity="error",
@@ -43,6 +49,40 @@ def ignored(document: Document, minor: int) -> Iterator[Finding]:
             place=field.place,
             message=f"{field.field} is no field of Kubernetes 1.{minor}; the kubelet skips it",
             remedy=f"did you mean {near}?" if near else None,
+        )
+
+
+def gates_not_judged(document: Document, minor: int) -> Iterator[Finding]:
+    """Feature gates outside what numalign knows: most are others of the kubelet's, a misspelt one keeps it from
+    starting."""
+    known = {*gates(minor), *gone(minor), "AllAlpha", "AllBeta"}
+    for name in document.values.get("featureGates") or {}:
+        if name in known:
+            continue
+        near = get_close_matches(name, known, n=1, cutoff=0.85)
+        yield Finding(
+            id="feature-gate-not-judged",
+            severity="warning" if near else "info",
+            place=document.place("featureGates", name),
+            message=f"{name} is no feature gate that numalign knows: where Kubernetes 1.{minor} does not have it "
+            f"either, the kubelet does not start (unrecognized feature gate: {name})",
+            remedy=f"did you mean {near[0]}?" if near else None,
+        )
+
+
+def drop_ins(document: Document, minor: int) -> Iterator[Finding]:
+    """The first two versions with drop-ins ask for a variable, and 1.28 merges them otherwise."""
+    files = {place.rpartition(":")[0] or place for place in document.places.values()}
+    used = any(file != document.source and not file.startswith(("--", "default")) for file in files)
+    if used and minor in _ALPHA_DROP_INS:
+        merged = "; it takes a drop-in's defaults for written there, so other fields than these can win" * (minor == 28)
+        yield Finding(
+            id="drop-ins-alpha",
+            severity="warning",
+            place=document.source,
+            message=f"a kubelet of 1.{minor} does not start with --config-dir unless {_VARIABLE} is in its "
+            f"environment{merged}",
+            remedy="take Kubernetes 1.30 or newer for drop-ins (1.32 for the merge by names)",
         )
 
 

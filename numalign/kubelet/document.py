@@ -16,7 +16,19 @@ from numalign.kubelet import gojson, yaml
 from numalign.kubelet.fields import STRUCTS, fields
 from numalign.quantity import Quantity
 
-__all__ = ["API_VERSION", "KIND", "Document", "Ignored", "Refused", "decode", "named_places", "typed"]
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "Document",
+    "Ignored",
+    "Refused",
+    "decode",
+    "dotted",
+    "go_duration",
+    "named_places",
+    "typed",
+]
+__all__ += ["unknown_fields"]
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
 KIND = "KubeletConfiguration"
@@ -35,12 +47,16 @@ _POLICY_OF = {
 class Refused(Exception):
     """The kubelet does not start on the configuration: the stage at which it stops, its message, and the place."""
 
-    def __init__(self, stage: str, message: str, path: yaml.Path = (), line: int | None = None) -> None:
+    def __init__(
+        self, stage: str, message: str, path: yaml.Path = (), line: int | None = None, source: str | None = None
+    ) -> None:
         super().__init__(message)
         self.stage = stage
         self.message = message
         self.path = path
         self.line = line
+        self.source = source
+        """The drop-in that it is about, where it is not the file of --config."""
 
 
 class Ignored(msgspec.Struct, frozen=True):
@@ -98,7 +114,7 @@ def decode(data: bytes, source: str, minor: int) -> Document:
             refused.line = place[0] if place else None
         raise
     ignored = [
-        Ignored(_dotted(path), source, parsed.places.get((*path, ""), (None,))[0], False) for path in decoder.unknown
+        Ignored(dotted(path), source, parsed.places.get((*path, ""), (None,))[0], False) for path in decoder.unknown
     ]
     ignored += [Ignored(duplicate.key, source, duplicate.line, True) for duplicate in parsed.duplicates]
     raw = {name: entry for name, entry in parsed.value.items() if name in decoder.known and entry is not None}
@@ -110,6 +126,13 @@ def typed(values: Mapping[str, Any], minor: int) -> dict[str, Any]:
     """Values that are no text of their own (merged ones) taken into the fields' types. Raises Refused."""
     known = fields(minor)
     return _Decoder(known).object(values, KIND, (), known)
+
+
+def unknown_fields(values: Mapping[str, Any], minor: int) -> list[yaml.Path]:
+    """The paths of the fields that a version does not know. Raises Refused where a value has the wrong type."""
+    decoder = _Decoder(fields(minor))
+    decoder.object(values, KIND, (), decoder.known)
+    return decoder.unknown
 
 
 def named_places(parsed: yaml.Parsed, source: str) -> dict[yaml.Path, str]:
@@ -158,6 +181,12 @@ def _type_meta(value: Any, text: str) -> None:
         message = f'no kind "{meta["kind"]}" is registered for version "{meta["apiVersion"]}" in scheme'
         field = "kind" if meta["apiVersion"] == API_VERSION else "apiVersion"
         raise Refused("decode", f"failed to decode: {message}", (field,))
+
+
+class _MapKey(str):
+    """A key of a map in a path: Go's messages name the fields of structs only."""
+
+    __slots__ = ()
 
 
 class _Decoder:
@@ -209,7 +238,7 @@ class _Decoder:
         empty = _EMPTY.get(inner)
         found = {}
         for key in sorted(value):
-            entry = self.value(value[key], inner, struct, (*path, key))
+            entry = self.value(value[key], inner, struct, (*path, _MapKey(key)))
             found[key] = empty if entry is None else entry
         return found
 
@@ -218,15 +247,13 @@ class _Decoder:
         what = gojson.kind_of(value)
         if what == "number" and kind in ("int32", "int64"):
             what = f"number {value!r}" if isinstance(value, int) else f"number {value:g}"
-        names = ".".join(part for part in path if isinstance(part, str)) if kind not in _ENTRY_KINDS else ""
-        field = names or ".".join(part for part in path[:1] if isinstance(part, str))
+        field = ".".join(part for part in path if isinstance(part, str) and not isinstance(part, _MapKey))
         message = f"json: cannot unmarshal {what} into Go struct field {struct}.{field} of type {kind}"
         return Refused("decode", f"failed to decode: {message}", path)
 
 
 _EMPTY: dict[str, Any] = {"string": "", "bool": False, "quantity": Quantity()}
-_ENTRY_KINDS = frozenset({"string", "bool"})
-_RANGES = {"int32": 1 << 31, "int64": 1 << 63}
+_RANGES = {"int32": (-1 << 31, 1 << 31), "int64": (-1 << 63, 1 << 63), "uint32": (0, 1 << 32)}
 
 Refuse = Callable[..., Refused]
 
@@ -246,7 +273,7 @@ def _bool(value: Any, refuse: Refuse, path: yaml.Path) -> bool:
 def _integer(bits: str) -> Callable[[Any, Refuse, yaml.Path], int]:
     def integer(value: Any, refuse: Refuse, path: yaml.Path) -> int:
         whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) < 1e21)
-        if isinstance(value, bool) or not whole or not -_RANGES[bits] <= int(value) < _RANGES[bits]:
+        if isinstance(value, bool) or not whole or int(value) not in range(*_RANGES[bits]):
             raise refuse()
         return int(value)
 
@@ -268,6 +295,11 @@ def _duration(value: Any, refuse: Refuse, path: yaml.Path) -> int:
         return nanoseconds(value)
     except ValueError as error:
         raise Refused("decode", f"failed to decode: {error}", path) from None
+
+
+def _time_or_duration(value: Any, refuse: Refuse, path: yaml.Path) -> Any:
+    """A duration, also as a number of nanoseconds."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else _duration(value, refuse, path)
 
 
 def _quantity(value: Any, refuse: Refuse, path: yaml.Path) -> Quantity:
@@ -297,6 +329,24 @@ def nanoseconds(text: str) -> int:
     return sign * total
 
 
+def go_duration(nanoseconds: int) -> str:
+    """A duration as Go prints it.
+
+    >>> go_duration(5_000_000), go_duration(2_000_000_000), go_duration(1500), go_duration(5400 * 10**9)
+    ('5ms', '2s', '1.5µs', '1h30m0s')
+    """
+    sign, rest = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
+    for unit, size in (("ns", 1), ("µs", 1000), ("ms", 10**6)):
+        if rest < size * 1000:
+            return f"{sign}{rest / size:.9g}{unit}" if rest else "0s"
+    minutes, seconds = divmod(rest, 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{seconds / 10**9:.9g}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{sign}{hours}h{text}" if hours else f"{sign}{text}"
+
+
 _SIMPLE: dict[str, Callable[[Any, Refuse, yaml.Path], Any]] = {
     "string": _string,
     "bool": _bool,
@@ -305,10 +355,13 @@ _SIMPLE: dict[str, Callable[[Any, Refuse, yaml.Path], Any]] = {
     "float64": _float,
     "duration": _duration,
     "quantity": _quantity,
+    "v1.Time": _string,
+    "v1.TimeOrMetaDuration": _time_or_duration,
+    "v1.VerbosityLevel": _integer("uint32"),
 }
 
 
-def _dotted(path: yaml.Path) -> str:
+def dotted(path: yaml.Path) -> str:
     """`reservedMemory[0].limits`, as the API machinery writes a path."""
     text = ""
     for part in path:

@@ -9,13 +9,25 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from numalign.errors import CannotRead, WrongUsage
 from numalign.kubelet import yaml
-from numalign.kubelet.document import API_VERSION, KIND, Document, Ignored, Refused, decode, named_places, typed
+from numalign.kubelet.document import (
+    API_VERSION,
+    KIND,
+    Document,
+    Ignored,
+    Refused,
+    decode,
+    dotted,
+    named_places,
+    typed,
+    unknown_fields,
+)
 from numalign.kubelet.fields import fields
-from numalign.kubelet.settings import default_eviction_hard
+from numalign.kubelet.settings import BOOLEANS, default_eviction_hard
 
 __all__ = ["FLAGS", "drop_in_files", "effective", "parse_flags"]
 
@@ -56,6 +68,16 @@ FLAGS: Mapping[str, str] = {
     "feature-gates": "featureGates",
     "fail-swap-on": "failSwapOn",
 }
+
+_BOOLEAN_FLAGS = ("cgroups-per-qos", "fail-swap-on")
+_JOINED = {
+    # flags that add up where they stand several times -> what joins the values
+    **{flag: "," for flag in FLAGS if flag.endswith(("-options", "-reserved", "-gates", "-reclaim", "-grace-period"))},
+    **dict.fromkeys(("eviction-hard", "eviction-soft", "enforce-node-allocatable"), ","),
+    "reserved-memory": ";",
+}
+_OTHER_FLAGS = ("eviction-pressure-transition-period", "eviction-max-pod-grace-period")
+"""The kubelet's own flags whose names are near to those that matter here."""
 
 Files = Mapping[str, bytes]
 
@@ -130,7 +152,7 @@ def parse_flags(text: str) -> dict[str, str]:
         words = shlex.split(text)
     except ValueError as error:
         raise WrongUsage(f"--kubelet-flags: {error}", hint="write them as in a shell") from error
-    found = {}
+    found: dict[str, str] = {}
     rest = iter(words)
     for word in rest:
         name, equals, value = (
@@ -140,8 +162,11 @@ def parse_flags(text: str) -> dict[str, str]:
             value = word.partition("=")[2]
         if name in FLAGS:
             if not equals:
-                value = "true" if name in ("cgroups-per-qos", "fail-swap-on") else next(rest, "")
-            found[name] = value
+                value = "true" if name in _BOOLEAN_FLAGS else next(rest, "")
+            joined = _JOINED.get(name)
+            found[name] = f"{found[name]}{joined}{value}" if joined and name in found else value
+        elif name and name not in _OTHER_FLAGS and (near := get_close_matches(name, FLAGS, n=1, cutoff=0.9)):
+            raise WrongUsage(f"--kubelet-flags: the kubelet has no --{name}", hint=f"did you mean --{near[0]}?")
     return found
 
 
@@ -170,9 +195,12 @@ def _drop_in(
     for name, field in _other_spellings(value, known, below).items():
         value[field] = value.pop(name)
         places[(field,)] = places.pop((name,), path)
-    skipped = [
-        Ignored(name, path, parsed.places.get((name, ""), (None,))[0], False) for name in value if name not in known
-    ]
+    try:
+        unknown = unknown_fields(value, minor)
+    except Refused as error:
+        place = parsed.places.get((*error.path, "")) or parsed.places.get(error.path)
+        raise Refused(error.stage, error.message, error.path, place[0] if place else None, source=path) from None
+    skipped = [Ignored(dotted(name), path, parsed.places.get((*name, ""), (None,))[0], False) for name in unknown]
     skipped += [Ignored(duplicate.key, path, duplicate.line, True) for duplicate in parsed.duplicates]
     return {name: entry for name, entry in value.items() if name in known}, places, skipped
 
@@ -211,16 +239,13 @@ def _flag_value(name: str, text: str, kind: str) -> Any:
     """A flag's text as a value of its field's type: pairs k=v,k=v, thresholds k<v, reserved memory N:k=v;N:k=v."""
     if kind.startswith("map["):
         mark = "<" if name in ("eviction-hard", "eviction-soft") else "="
-        pairs = dict(part.partition(mark)[::2] for part in text.split(",") if part)
-        return (
-            {key: value.lower() in ("true", "1", "t") for key, value in pairs.items()}
-            if name == "feature-gates"
-            else pairs
-        )
+        split = (part.partition(mark) for part in text.split(",") if part)
+        pairs = {key.strip(): value.strip() for key, _, value in split}
+        return {key: _flag_bool(name, value) for key, value in pairs.items()} if name == "feature-gates" else pairs
     if kind == "[]string":
         return [part for part in text.split(",") if part]
     if kind == "bool":
-        return text.lower() in ("true", "1", "t")
+        return _flag_bool(name, text)
     if name == "reserved-memory":
         entries = []
         for part in filter(None, text.split(";")):
@@ -229,3 +254,10 @@ def _flag_value(name: str, text: str, kind: str) -> Any:
             entries.append({"numaNode": int(node) if node.isdecimal() else -1, "limits": amounts})
         return typed({"reservedMemory": entries}, 36)["reservedMemory"]
     return text
+
+
+def _flag_bool(name: str, text: str) -> bool:
+    """A boolean as Go's flags read it. Raises Refused where it is none."""
+    if text not in BOOLEANS:
+        raise Refused("flags", f'invalid argument "{text}" for "--{name}" flag: parsing "{text}": invalid syntax')
+    return BOOLEANS[text]

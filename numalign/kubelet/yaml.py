@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 from typing import Any, NamedTuple
 
 from numalign.errors import CannotRead
@@ -30,6 +31,7 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _STRING_TAG = "tag:yaml.org,2002:str"
@@ -93,6 +95,7 @@ def read(data: bytes, source: str) -> Parsed:
 
     yaml = YAML(typ="safe", pure=True)
     yaml.version = "1.1"
+    yaml.Scanner = _scanner()
     try:
         return _Reader(source).document(yaml.parse(data.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
@@ -103,6 +106,30 @@ def read(data: bytes, source: str) -> Parsed:
         raise CannotRead(f"{place}: {(error.problem or error.context or 'no YAML').strip()}") from error
     except (YAMLError, ValueError, RecursionError) as error:
         raise CannotRead(f"{source}: no YAML: {str(error).strip().partition(chr(10))[0] or 'too deep'}") from error
+
+
+@cache
+def _scanner() -> type:
+    """ruamel.yaml's scanner that skips tabs where go-yaml does (scannerc.go, yaml_parser_scan_to_next_token): behind a
+    value or a colon, and in flow collections."""
+    from ruamel.yaml.scanner import Scanner
+
+    class TabScanner(Scanner):
+        def scan_to_next_token(self) -> Any:
+            super().scan_to_next_token()
+            while self.reader.peek() == "\t" and (self.flow_level or not self.allow_simple_key):
+                while self.reader.peek() in " \t":
+                    self.reader.forward()
+                super().scan_to_next_token()
+
+    return TabScanner
+
+
+def _text(text: str) -> str:
+    """The text with surrogate pairs made one character, as JSON means them; a lone one becomes U+FFFD."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class _Reader:
@@ -125,7 +152,7 @@ class _Reader:
                 break
             if isinstance(event, kinds.ScalarEvent):
                 quoted = event.style is not None or event.tag == _STRING_TAG or str(event.tag or "") == _STRING_TAG
-                value = event.value if quoted else scalar(event.value)
+                value = _text(event.value) if quoted else scalar(_text(event.value))
                 if event.anchor:
                     self.anchors[event.anchor] = (value, 1)
                 self._put(value, 1, event)
