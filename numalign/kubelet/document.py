@@ -164,7 +164,9 @@ def _parsed(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
 
 
 def _type_meta(value: Any, text: str) -> None:
-    meta = value if isinstance(value, dict) else {}
+    # Go's encoding/json, which reads these two, takes their names in any letters; the rest is not so lenient.
+    given = value if isinstance(value, dict) else {}
+    meta = {field: given[name] for name in given for field in ("apiVersion", "kind") if name.lower() == field.lower()}
     for field in ("apiVersion", "kind"):
         if not isinstance(meta.get(field), str | None):
             message = (

@@ -55,13 +55,14 @@ class Parsed(NamedTuple):
 class _Open:
     """A mapping or list that is being read."""
 
-    __slots__ = ("anchor", "key", "path", "size", "value")
+    __slots__ = ("anchor", "key", "merges", "path", "size", "value")
 
     def __init__(self, value: dict[str, Any] | list[Any], path: Path, anchor: str | None) -> None:
         self.value = value
         self.path = path
         self.anchor = anchor
         self.key: str | None = None
+        self.merges = False
         self.size = 1
 
 
@@ -150,6 +151,8 @@ class _Reader:
         for event in events:
             if isinstance(event, kinds.DocumentEndEvent):
                 break
+            if isinstance(event, kinds.DocumentStartEvent) and event.version not in (None, (1, 1)):
+                raise self._wrong(event, "found incompatible YAML document")
             if isinstance(event, kinds.ScalarEvent):
                 quoted = event.style is not None or event.tag == _STRING_TAG or str(event.tag or "") == _STRING_TAG
                 value = _text(event.value) if quoted else scalar(_text(event.value))
@@ -202,20 +205,29 @@ class _Reader:
             last.value.append(value)
         elif last.key is None:
             last.key = _key(value)
+            last.merges = value == "<<" and getattr(event, "style", None) is None
             self.places[_at(last.path, last.key, "")] = (line, column)
         else:
-            self._entry(last, value, line, column, placed=placed)
+            if last.merges:
+                self._merge(last, value, event)
+            else:
+                self._entry(last, value, line, column, placed=placed)
+
+    def _merge(self, mapping: _Open, value: Any, event: Any) -> None:
+        """A mapping under `<<` is set in place, over what stands before it; of several the first counts most."""
+        several = value if isinstance(value, list) else [value]
+        if not all(isinstance(merged, dict) for merged in several):
+            raise self._wrong(event, "map merge requires map or sequence of maps as the value")
+        assert isinstance(mapping.value, dict)
+        mapping.key = None
+        for merged in reversed(several):
+            mapping.value.update(merged)
 
     def _entry(self, mapping: _Open, value: Any, line: int, column: int, *, placed: bool) -> None:
         key = mapping.key
         mapping.key = None
         assert isinstance(mapping.value, dict)
         assert key is not None
-        if key == "<<" and isinstance(value, (dict, list)):
-            for merged in value if isinstance(value, list) else [value]:
-                if isinstance(merged, dict):
-                    mapping.value.update({name: entry for name, entry in merged.items() if name not in mapping.value})
-            return
         if not placed:
             self.places[_at(mapping.path, key)] = (line, column)
         if key in mapping.value:

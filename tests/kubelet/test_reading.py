@@ -162,6 +162,32 @@ def test_fields_that_structs_inside_do_not_have_are_named() -> None:
     ]
 
 
+def test_kind_in_other_letters_is_read_and_ignored() -> None:
+    found = decode(b"apiVersion: kubelet.config.k8s.io/v1beta1\nKind: KubeletConfiguration\nmaxPods: 5\n", "f.yaml", 36)
+    assert (found.values["maxPods"], [field.field for field in found.ignored]) == (5, ["Kind"])
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    (b"x: &x {maxPods: 5}\n<<: 5", "map merge requires map or sequence of maps as the value"),
+    (b"<<: [3]", "map merge requires map or sequence of maps as the value"),
+])  # fmt: skip
+def test_only_mappings_are_merged(text: bytes, says: str) -> None:
+    assert says in refusal(text)[0]
+
+
+def test_another_yaml_is_refused() -> None:
+    with pytest.raises(Refused, match="incompatible YAML"):
+        decode(b"%YAML 1.2\n---\n" + HEADER, "f.yaml", 36)
+    assert decode(b"%YAML 1.1\n---\n" + HEADER, "f.yaml", 36).values["kind"] == "KubeletConfiguration"
+
+
+def test_a_merge_goes_over_what_stands_before_it() -> None:
+    assert load(b"x: &x {maxPods: 5}\nmaxPods: 6\n<<: *x").values["maxPods"] == 5
+    assert load(b"x: &x {maxPods: 5}\n<<: *x\nmaxPods: 6").values["maxPods"] == 6
+    assert load(b"x: &x {maxPods: 5}\ny: &y {maxPods: 7}\n<<: [*x, *y]").values["maxPods"] == 5
+    assert "maxPods" not in load(b'x: &x {maxPods: 5}\n"<<": *x').values
+
+
 def test_merge_keys_and_aliases_are_followed() -> None:
     document = load(b"kubeReserved: &a {cpu: '1'}\nsystemReserved: {<<: *a, memory: 1Gi}\n")
     assert document.values["systemReserved"] == {"cpu": "1", "memory": "1Gi"}
