@@ -221,7 +221,7 @@ def _cpu_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
 def _static_policy(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     kept = reservation(settings, view).get("cpu")
     if kept is None:
-        first = next((core for node in view.nodes for core in node.cores), CpuSet((0,)))
+        first = next((core.cpus for node in view.nodes for core in node.cores), CpuSet((0,)))
         yield _start(
             "reserved-cpus-missing",
             "[cpumanager] unable to determine reserved CPU resources for static policy",

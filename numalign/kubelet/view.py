@@ -5,20 +5,31 @@ Source: github.com/google/cadvisor utils/sysinfo and machine/machine.go, as vend
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from numalign.cpuset import CpuSet
-from numalign.machine import Machine, NumaNode
+from numalign.machine import L3Cache, Machine, NumaNode
 
-__all__ = ["KubeletView", "ViewNode", "kubelet_view"]
+__all__ = ["KubeletView", "ViewCore", "ViewNode", "kubelet_view"]
+
+
+class ViewCore(msgspec.Struct, frozen=True):
+    """The CPUs of one socket and core id on a NUMA node; `uncore` is the id of the L3 that they share with a part of
+    the node or with other nodes, and the socket's id where there is none (topology.go, getUncoreCacheID)."""
+
+    cpus: CpuSet
+    socket: int
+    uncore: int
 
 
 class ViewNode(msgspec.Struct, frozen=True):
-    """A NUMA node of the view; its cores are CPUs of one socket and core id. Sizes are bytes, huge pages by size."""
+    """A NUMA node of the view. Sizes are bytes, huge pages by size."""
 
     id: int
     memory_bytes: int
-    cores: tuple[CpuSet, ...]
+    cores: tuple[ViewCore, ...]
     sockets: frozenset[int]
     hugepages: dict[int, int]
     distances: tuple[int, ...] | None
@@ -28,7 +39,7 @@ class ViewNode(msgspec.Struct, frozen=True):
         """The CPUs of the node's cores."""
         bits = 0
         for core in self.cores:
-            bits |= core.bits
+            bits |= core.cpus.bits
         return CpuSet.from_mask(bits)
 
 
@@ -81,6 +92,7 @@ def kubelet_view(machine: Machine) -> KubeletView:
             key = (core.socket, core_id)
             ids[key] = ids.get(key, 0) | 1 << cpu
     listed = {node.id: node for node in machine.numa_nodes}
+    caches = {cpu: cache for cache in machine.l3_caches for cpu in cache.cpus}
     nodes = []
     for id in sorted(listed or by_place, key=str):
         cores = by_place.get(id, {})
@@ -89,7 +101,7 @@ def kubelet_view(machine: Machine) -> KubeletView:
             ViewNode(
                 id=id,
                 memory_bytes=(node.memory_bytes or 0) if node else 0,
-                cores=tuple(sorted((CpuSet.from_mask(bits) for bits in cores.values()), key=CpuSet.first)),
+                cores=_cores(cores, caches),
                 sockets=frozenset(socket for socket, _ in cores),
                 hugepages=_hugepages(node) if node else {},
                 distances=tuple(node.distances[to] for to in sorted(node.distances))
@@ -98,3 +110,16 @@ def kubelet_view(machine: Machine) -> KubeletView:
             )
         )
     return KubeletView(nodes=tuple(nodes), memory_bytes=machine.memory_bytes or 0)
+
+
+def _cores(masks: Mapping[tuple[int, int], int], caches: Mapping[int, L3Cache]) -> tuple[ViewCore, ...]:
+    """The cores of a NUMA node, by their first CPU. An L3 with as many CPUs as the node is the node's and no uncore
+    cache, and so is one without an id, which cAdvisor does not read (utils/sysinfo, addCacheInfo)."""
+    found = []
+    for (socket, _), bits in masks.items():
+        cpus = CpuSet.from_mask(bits)
+        cache = caches.get(cpus.first())
+        whole = cache is None or len(cache.cpus) == len(masks) * len(cpus)
+        uncore = None if cache is None or whole else cache.kernel_id
+        found.append(ViewCore(cpus, socket, socket if uncore is None else uncore))
+    return tuple(sorted(found, key=lambda core: core.cpus.first()))

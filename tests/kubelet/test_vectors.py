@@ -11,7 +11,9 @@ from numalign.kubelet.checkpoint import cpu_checksum, memory_checksum, read_cpu_
 from tests.vectors import HERE, differences
 
 
-@pytest.mark.parametrize(("name", "rows"), [("kubelet-config", 58), ("startup", 119), ("state", 18)])
+@pytest.mark.parametrize(
+    ("name", "rows"), [("kubelet-config", 58), ("startup", 119), ("state", 18), ("take-cpus", 869)]
+)
 def test_every_row_of_a_file_agrees(name: str, rows: int) -> None:
     total, wrong = differences(HERE / f"{name}.jsonl")
     assert (total, wrong) == (rows, [])

@@ -2,7 +2,9 @@
 
 The files beside this one were read off the kubelet of Kubernetes 1.36.2: kubelet-config.jsonl (documents and what the
 kubelet makes of them), startup.jsonl (configurations on machines of machines.json, and whether it starts), state.jsonl
-(the same with state files left from before), state/ (state files with genuine checksums).
+(the same with state files left from before), state/ (state files with genuine checksums), take-cpus.jsonl (the CPUs
+that the static CPU policy takes or reserves on a machine of topologies.json, whose rows are CPU, core, uncore cache,
+NUMA node and socket).
 """
 
 from __future__ import annotations
@@ -13,14 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from numalign.cpuset import CpuSet
+from numalign.kubelet.distribute_cpus import KubeletHangs, take_distributed
 from numalign.kubelet.document import Refused, decode
 from numalign.kubelet.restart import obstacles
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import Settings, settings
-from numalign.kubelet.view import KubeletView, ViewNode
+from numalign.kubelet.static_cpus import reserved_cpus, take_cpus
+from numalign.kubelet.take_cpus import CannotTake, cpu_topology
+from numalign.kubelet.view import KubeletView, ViewCore, ViewNode
 from numalign.quantity import Quantity
 
-__all__ = ["HERE", "MACHINE", "differences", "rows", "scenario_settings", "view_of"]
+__all__ = ["HERE", "MACHINE", "differences", "rows", "scenario_settings", "topology_view", "view_of"]
 
 HERE = Path(__file__).parent
 MINOR = 36
@@ -31,7 +36,7 @@ MACHINE = KubeletView(
         ViewNode(
             id=node,
             memory_bytes=64 << 30,
-            cores=tuple(CpuSet((first, first + 16)) for first in range(8 * node, 8 * node + 8)),
+            cores=tuple(ViewCore(CpuSet((first, first + 16)), node, node) for first in range(8 * node, 8 * node + 8)),
             sockets=frozenset((node,)),
             hugepages={1 << 30: 4},
             distances=None,
@@ -53,22 +58,38 @@ def view_of(machine: Mapping[str, Any]) -> KubeletView:
     """The view of a machine as machines.json describes it."""
     nodes = []
     for node in machine["numa_nodes"]:
-        cores: dict[tuple[int, int], int] = {}
-        for cpu in machine["cpus"]:
-            if cpu["numa"] == node["id"]:
-                key = (cpu["socket"], cpu["core"])
-                cores[key] = cores.get(key, 0) | 1 << cpu["cpu"]
+        cpus = [
+            (cpu["cpu"], cpu["core"], cpu["l3"], cpu["socket"]) for cpu in machine["cpus"] if cpu["numa"] == node["id"]
+        ]
         nodes.append(
             ViewNode(
                 id=node["id"],
                 memory_bytes=node["memory_bytes"],
-                cores=tuple(CpuSet.from_mask(bits) for bits in cores.values()),
-                sockets=frozenset(socket for socket, _ in cores),
+                cores=_cores(cpus),
+                sockets=frozenset(socket for *_, socket in cpus),
                 hugepages={Quantity.parse(size).whole: pages for size, pages in node.get("hugepages", {}).items()},
                 distances=tuple(node["distances"]),
             )
         )
     return KubeletView(nodes=tuple(nodes), memory_bytes=sum(node.memory_bytes for node in nodes))
+
+
+def topology_view(cpus: list[list[int]]) -> KubeletView:
+    """The view of a machine of topologies.json, which has no memory."""
+    nodes = []
+    for id in sorted({row[3] for row in cpus}):
+        own = [(cpu, core, uncore, socket) for cpu, core, uncore, node, socket in cpus if node == id]
+        nodes.append(ViewNode(id, 0, _cores(own), frozenset(socket for *_, socket in own), {}, None))
+    return KubeletView(nodes=tuple(nodes), memory_bytes=0)
+
+
+def _cores(cpus: list[tuple[int, int, int, int]]) -> tuple[ViewCore, ...]:
+    """The cores of a NUMA node's CPUs, each with its core, L3 and socket."""
+    cores: dict[tuple[int, int, int], int] = {}
+    for cpu, core, cache, socket in cpus:
+        key = (socket, core, cache)
+        cores[key] = cores.get(key, 0) | 1 << cpu
+    return tuple(ViewCore(CpuSet.from_mask(bits), socket, cache) for (socket, _, cache), bits in cores.items())
 
 
 def config_verdict(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,18 +140,44 @@ def start_verdict(row: Mapping[str, Any], machines: Mapping[str, Any]) -> dict[s
     return state_verdict({"scenario": {**row["scenario"], "state": {}}}, machines)
 
 
+def taken_verdict(row: Mapping[str, Any], topologies: Mapping[str, Any]) -> dict[str, Any]:
+    """The CPUs that the static policy takes or reserves, in the words of take-cpus.jsonl."""
+    scenario = row["scenario"]
+    view = topology_view(topologies[scenario["topology"]])
+    reserved = {"kubeReserved": {"cpu": str(scenario["reserved"])}} if "reserved" in scenario else {}
+    wanted = scenario_settings(
+        {"cpuManagerPolicy": "static", "cpuManagerPolicyOptions": scenario["options"], **reserved}
+    )
+    if reserved:
+        return {"cpus": str(reserved_cpus(wanted, view))}
+    topology, available = cpu_topology(view), CpuSet.parse(scenario["available"])
+    try:
+        if "group" in scenario:
+            taken = take_distributed(topology, available, scenario["number"], scenario["group"], MINOR)
+        else:
+            taken = take_cpus(wanted, topology, available, scenario["number"])
+    except KubeletHangs:
+        return {"hangs": True}
+    except CannotTake as error:
+        return {"error": str(error)}
+    return {"cpus": str(taken)}
+
+
 def differences(path: Path, machines: Path | None = None) -> tuple[int, list[str]]:
     """How many rows a file has, and a paragraph for each on which numalign and the kubelet differ.
 
     Of rows with steps (admission.jsonl) it is the start that is compared.
     """
     known: dict[str, Any] = json.loads((machines or path.parent / "machines.json").read_text())
+    topologies: dict[str, Any] = json.loads((HERE / "topologies.json").read_text())
     total, wrong = 0, []
     for row in rows(path):
         total += 1
         expected = row["expected"]
         if "yaml" in row:
             have = config_verdict(row)
+        elif "topology" in row["scenario"]:
+            have = taken_verdict(row, topologies)
         elif "state" in row["scenario"]:
             have = state_verdict(row, known)
         else:
