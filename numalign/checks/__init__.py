@@ -16,6 +16,7 @@ from numalign.checks.finding import NO_STATE, SEVERITIES, Finding, State, Subjec
 from numalign.checks.pages import ids
 from numalign.kubelet.document import Document, Refused
 from numalign.kubelet.settings import settings
+from numalign.kubelet.static_cpus import reserved_cpus
 from numalign.kubelet.view import kubelet_view
 from numalign.machine import Machine
 
@@ -67,10 +68,12 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
 def judge(machine: Machine, document: Document, minor: int, state: State = NO_STATE) -> Report:
     """Everything that is found about an effective configuration on a machine: the kubelet's own refusals first."""
+    view, wanted = kubelet_view(machine), settings(document.values, minor)
     subject = Subject(
         machine=machine,
-        view=kubelet_view(machine),
-        settings=settings(document.values, minor),
+        view=view,
+        settings=wanted,
+        reserved=reserved_cpus(wanted, view),
         document=document,
         state=state,
     )

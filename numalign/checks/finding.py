@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from numalign.cpuset import CpuSet
 from numalign.kubelet.document import Document
 from numalign.kubelet.settings import Settings
 from numalign.kubelet.view import KubeletView
@@ -44,10 +45,14 @@ NO_STATE = State("", {})
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """A configuration that a kubelet can be judged by, and the machine: as it is, and as the kubelet sees it."""
+    """A configuration that a kubelet can be judged by, and the machine: as it is, and as the kubelet sees it.
+
+    `reserved` are the CPUs that are kept from exclusive use, whether they are listed or counted.
+    """
 
     machine: Machine
     view: KubeletView
     settings: Settings
+    reserved: CpuSet
     document: Document
     state: State

@@ -108,7 +108,7 @@ def distribute_hangs(subject: Subject) -> Iterator[Finding]:
     settings = subject.settings
     if settings.cpu_policy != "static" or not settings.option("distribute-cpus-across-numa"):
         return
-    reserved = settings.listed_cpus
+    reserved = subject.reserved
     if settings.option("full-pcpus-only") and settings.minor < _FIXED_HANG:
         split = whole_cores(subject.machine, reserved & subject.machine.online_cpus) - reserved
         if split:
@@ -122,7 +122,9 @@ def distribute_hangs(subject: Subject) -> Iterator[Finding]:
                 "error",
                 "reservedSystemCPUs",
                 message,
-                f"reserve {split} too, or not their siblings",
+                f'write reservedSystemCPUs: "{reserved | split}"'
+                if not settings.reserved_cpus
+                else f"reserve {split} too, or not their siblings",
             )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from numalign.cpuset import CpuSet
 from numalign.kubelet.restart import default_memory_state
 from numalign.kubelet.settings import Settings, capacity, reservation
+from numalign.kubelet.static_cpus import reserved_cpus
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
@@ -38,13 +39,12 @@ class NodePools(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Allocatable(msgspec.Struct, frozen=True, rename="camel"):
-    """The node's resources and its pools. `exclusive` pools are empty under the CPU manager's policy none, and None
-    where the reserved CPUs are not listed: which the kubelet takes then is its allocator's choice."""
+    """The node's resources and its pools; the `exclusive` pools are empty under the CPU manager's policy none."""
 
     api_version: str
     kind: Literal["Allocatable"]
     resources: tuple[ResourceAmounts, ...]
-    numa_nodes: tuple[NodePools, ...] | None
+    numa_nodes: tuple[NodePools, ...]
 
 
 def allocatable(settings: Settings, view: KubeletView) -> Allocatable:
@@ -71,11 +71,9 @@ def allocatable(settings: Settings, view: KubeletView) -> Allocatable:
     )
 
 
-def _pools(settings: Settings, view: KubeletView) -> tuple[NodePools, ...] | None:
+def _pools(settings: Settings, view: KubeletView) -> tuple[NodePools, ...]:
     static = settings.cpu_policy == "static"
-    if static and not settings.reserved_cpus:
-        return None
-    reserved = settings.listed_cpus
+    reserved = reserved_cpus(settings, view)
     memory = default_memory_state(settings, view) if settings.memory_policy == "Static" else {}
     pools = []
     for node in view.nodes:

@@ -22,6 +22,7 @@ from numalign.kubelet.checkpoint import (
     read_memory_state,
 )
 from numalign.kubelet.settings import Settings
+from numalign.kubelet.static_cpus import reserved_cpus
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
@@ -73,7 +74,7 @@ def _cpu(settings: Settings, view: KubeletView, data: bytes, path: str) -> Obsta
 
 def _wrong_cpu_state(settings: Settings, view: KubeletView, state: CpuState) -> tuple[str, str] | None:
     """The first thing in the state that does not hold, as the kubelet says it, and what it means."""
-    default, reserved = state.default, settings.listed_cpus
+    default, reserved = state.default, reserved_cpus(settings, view)
     if not default:
         return ("default cpuset cannot be empty", "every CPU is given out exclusively") if state.entries else None
     if settings.option("strict-cpu-reservation"):

@@ -22,6 +22,7 @@ from numalign.kubelet.settings import (
     go_percentage,
     reservation,
 )
+from numalign.kubelet.static_cpus import counted_cpus
 from numalign.kubelet.versions import CPU_OPTIONS, GROUP_GATES, TOPOLOGY_OPTIONS, options
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
@@ -253,12 +254,13 @@ def _static_policy(settings: Settings, view: KubeletView) -> Iterator[Problem]:
         if view.sockets > len(view.nodes):
             message = f"{wrap}Align by socket is not compatible with hardware where number of sockets are more than "
             yield _start("align-by-socket", message + "number of NUMA", CPU_OPTIONS, name, remedy=f"take {name} out")
-    wanted = -(-kept.milli // 1000)
-    if wanted > len(view.cpus):
-        message = f"{wrap}[cpumanager] unable to reserve the required amount of CPUs (size of  did not equal {wanted})"
-        yield _start(
-            "reserved-cpus-too-many", message, "kubeReserved", remedy=f"reserve fewer than {len(view.cpus)} CPUs"
-        )
+    wanted, taken = counted_cpus(settings, view)
+    if not settings.listed_cpus and len(taken) != wanted:
+        message = f"{wrap}[cpumanager] unable to reserve the required amount of CPUs (size of {taken} did not equal "
+        message += f"{wanted})"
+        fewer = f"reserve fewer than {len(view.cpus)} CPUs"
+        remedy = fewer if wanted > len(view.cpus) else "write reservedSystemCPUs"
+        yield _start("reserved-cpus-too-many", message, "kubeReserved", remedy=remedy)
 
 
 def _unavailable(settings: Settings, field: str, given: Mapping[str, str], manager: str) -> Iterator[Problem]:

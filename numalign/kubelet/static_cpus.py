@@ -18,7 +18,7 @@ def take_cpus(settings: Settings, topology: CpuTopology, available: CpuSet, numb
     """So many of the available CPUs, as the policy's options have it. Raises CannotTake where it cannot."""
     minor, spread = settings.minor, settings.option("distribute-cpus-across-cores")
     if settings.option("distribute-cpus-across-numa"):
-        group = topology.cpus_per_core if settings.option("full-pcpus-only") else 1
+        group = topology.cpus_per_core or 1 if settings.option("full-pcpus-only") else 1
         return take_distributed(topology, available, number, group, minor, spread=spread)
     by_uncore = settings.option("prefer-align-cpus-by-uncorecache")
     return take_packed(topology, available, number, minor, spread=spread, by_uncore=by_uncore)

@@ -67,8 +67,8 @@ def take_packed(
     """So many of the available CPUs; `spread` is the option distribute-cpus-across-cores, `by_uncore` is
     prefer-align-cpus-by-uncorecache.
 
-    Raises CannotTake where there are too few. The kubelet takes fewer than asked for where two NUMA nodes share an
-    uncore cache: it counts the cache for each of them.
+    Raises CannotTake where there are too few. The kubelet counts an uncore cache that lies in two NUMA nodes for each
+    of them, and can so take fewer than asked for.
     """
     hand = _Hand(topology, available.bits & topology.cpus, number)
     if number > hand.free.bit_count():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.text import Text
 
 from numalign.kubelet.allocatable import Allocatable
 from numalign.report.text import plain_table
@@ -19,11 +18,6 @@ def draw(console: Console, found: Allocatable) -> None:
         table.add_row(row.resource, row.capacity, row.reserved, row.allocatable)
     console.print(table)
     console.print()
-    if found.numa_nodes is None:
-        console.print(
-            Text("reservedSystemCPUs is not set: which CPUs are reserved is the kubelet's choice at its start")
-        )
-        return
     pools = plain_table(("NUMA", "right"), ("exclusive CPUs", "left"), ("shared pool", "left"), ("memory", "right"))
     for node in found.numa_nodes:
         memory = "–" if node.memory_bytes is None else size(node.memory_bytes)
