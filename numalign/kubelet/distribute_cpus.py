@@ -46,15 +46,14 @@ class _Slice(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Plan(msgspec.Struct, frozen=True, gc=False):
-    """NUMA nodes that get the same number of CPUs, those that get the remainder, and how uneven what is left would
-    be. The kubelet remembers nodes as slices into arrays that it goes on writing to, and so do we."""
+    """NUMA nodes that get the same number of CPUs, those that give the remainder, as positions among the nodes as they
+    were when the plan was made, and how uneven what is left would be. The kubelet remembers both as slices into arrays
+    that it goes on writing to, and so do we."""
 
     balance: float
-    nodes: _Slice | None
-    remainder: _Slice | None
-
-
-_NO_PLAN = _Plan(math.inf, None, None)
+    nodes: _Slice
+    made_for: list[int]
+    givers: _Slice
 
 
 def take_distributed(
@@ -72,7 +71,7 @@ def take_distributed(
         sizes = {node: (topology.nodes[node] & free).bit_count() for node in order}
         for count in _node_counts(topology, len(order), number, group):
             plan = _best_plan(order, sizes, count, number, group)
-            if plan.nodes is not None:
+            if plan is not None:
                 return _carry_out(topology, free, number, group, minor, plan, spread=spread)
     elif not packed and number > 0:
         raise not_enough(number, available, minor)
@@ -87,47 +86,51 @@ def _node_counts(topology: CpuTopology, usable: int, number: int, group: int) ->
     return range(-(-wanted // per_node), min(wanted, usable) + 1)
 
 
-def _best_plan(order: list[int], sizes: Mapping[int, int], count: int, number: int, group: int) -> _Plan:
+def _best_plan(order: list[int], sizes: Mapping[int, int], count: int, number: int, group: int) -> _Plan | None:
     """The plan that leaves the NUMA nodes most even, the first of several."""
     share = _share(number, count, group)
-    best = _NO_PLAN
+    best = None
+    known: dict[tuple[int, ...], tuple[float, _Slice]] = {}  # alike nodes in alike places come out alike
     for nodes in _choices(order, count):
-        if best.balance == 0:
+        if best is not None and best.balance == 0:
             break
-        have = [sizes[node] for node in nodes.items()]
+        chosen = nodes.items()
+        have = tuple(sizes[node] for node in chosen)
         if sum(size // group * group for size in have) < number or min(have) < share:
             continue
-        balance, remainder = _best_remainder(nodes.items(), sizes, share, number - share * count, group)
-        if balance < best.balance:
-            best = _Plan(balance, nodes, remainder)
+        if have not in known:
+            others = [size for node, size in sizes.items() if node not in chosen]
+            left = [size - share for size in have]
+            known[have] = _best_givers(left, others, number - share * count, group)
+        balance, givers = known[have]
+        if balance < (best.balance if best else math.inf):
+            best = _Plan(balance, nodes, chosen, givers)
     return best
 
 
-def _best_remainder(
-    nodes: list[int], sizes: Mapping[int, int], share: int, remainder: int, group: int
-) -> tuple[float, _Slice | None]:
-    """How uneven it gets with the share taken from each node, and which of them best give the remainder."""
-    left = {node: size - share if node in nodes else size for node, size in sizes.items()}
+def _best_givers(left: list[int], others: list[int], remainder: int, group: int) -> tuple[float, _Slice]:
+    """Which of the nodes, by position, best give the remainder, and how uneven all nodes are then; infinitely so where
+    none can."""
     if not remainder:
-        return _balance(left.values()), None
-    able = [node for node in nodes if left[node] >= group]
-    best, givers = math.inf, None
+        return _balance([*left, *others]), _Slice([], 0)
+    able = [position for position, size in enumerate(left) if size >= group]
+    best, givers = math.inf, _Slice([], 0)
     for count in range(len(able), 0, -1):
         for subset in _choices(able, count):
             some = subset.items()
-            if sum(left[node] for node in some) < remainder:
+            if sum(left[position] for position in some) < remainder:
                 continue
-            balance = _balance(_after(left, some, remainder, group).values())
+            balance = _balance([*_after(left, some, remainder, group), *others])
             if balance < best:
                 best, givers = balance, subset
     return best, givers
 
 
-def _after(left: Mapping[int, int], nodes: list[int], remainder: int, group: int) -> dict[int, int]:
-    """What is left when the nodes in turn gave a group until the remainder was met."""
-    after = dict(left)
-    for node in _rounds(nodes, remainder // group, after.__getitem__, group):
-        after[node] -= group
+def _after(left: list[int], givers: list[int], remainder: int, group: int) -> list[int]:
+    """What is left when the givers in turn gave a group until the remainder was met."""
+    after = list(left)
+    for position in _rounds(givers, remainder // group, after.__getitem__, group):
+        after[position] -= group
     return after
 
 
@@ -135,8 +138,8 @@ def _carry_out(
     topology: CpuTopology, free: int, number: int, group: int, minor: int, plan: _Plan, *, spread: bool
 ) -> CpuSet:
     """The CPUs that a plan takes: each node's share packed, then the remainder a group at a time."""
-    nodes = plan.nodes.items() if plan.nodes else []
-    givers = plan.remainder.items() if plan.remainder else []
+    nodes = plan.nodes.items()
+    givers = [plan.made_for[position] for position in plan.givers.items()]
     share = _share(number, len(nodes), group)
     taken, missing = 0, number
 

@@ -13,6 +13,7 @@ from numalign.checks.finding import Finding
 from numalign.cpuset import CpuSet
 from numalign.kubelet.allocatable import allocatable
 from numalign.kubelet.checkpoint import CPU_FILE, cpu_checksum
+from numalign.kubelet.distribute_cpus import take_distributed
 from numalign.kubelet.effective import effective
 from numalign.kubelet.restart import obstacles
 from numalign.kubelet.rules import problems
@@ -101,6 +102,15 @@ def test_as_many_as_asked_for_are_taken_of_those_available(
     taken = take_packed(cpus, available, number, 36, **options)
     assert taken <= available
     assert len(taken) == number
+
+
+def test_a_distribution_over_many_numa_nodes_does_not_take_minutes() -> None:
+    # 16 NUMA nodes of 16 cores: 8008 choices of ten nodes, and up to 1023 ways to give the remainder for each
+    cpus = topology(
+        *((core + 256 * thread, core, core // 16, core // 16, 0) for core in range(256) for thread in (0, 1))
+    )
+    taken = take_distributed(cpus, CpuSet.from_mask(cpus.cpus), 302, 2, 36)
+    assert sorted((mask & taken.bits).bit_count() for mask in cpus.nodes.values()) == [0] * 6 + [30] * 9 + [32]
 
 
 @pytest.mark.parametrize(
