@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -179,11 +180,17 @@ def test_the_command_prints_the_pools_of_counted_cpus(run: Run, tree: Tree) -> N
     ],
 )
 def test_a_state_is_judged_by_the_counted_cpus(text: str, message: str, machine_of: MachineOf) -> None:
-    state = '{"policyName":"static","defaultCpuSet":"1-223","entries":{"p":{"c":"0"}},"checksum":%d}'
     content = {"policyName": "static", "defaultCpuSet": "1-223", "entries": {"p": {"c": "0"}}}
-    files = {CPU_FILE: (state % cpu_checksum(content)).encode()}
+    files = {CPU_FILE: json.dumps({**content, "checksum": cpu_checksum(content)}).encode()}
     (found,) = obstacles(wanted(text), kubelet_view(machine_of("dgx-h100")), files)
     assert found.message == f"start cpu manager error: {message}"
+
+
+def test_a_state_without_the_counted_cpus_is_right_where_they_are_strictly_reserved(machine_of: MachineOf) -> None:
+    content = {"policyName": "static", "defaultCpuSet": "1-111,113-223"}
+    files = {CPU_FILE: json.dumps({**content, "checksum": cpu_checksum(content)}).encode()}
+    strict = 'kubeReserved: {cpu: "2"}\ncpuManagerPolicyOptions: {strict-cpu-reservation: "true"}'
+    assert obstacles(wanted(strict), kubelet_view(machine_of("dgx-h100")), files) == []
 
 
 def test_a_number_of_cpus_that_is_all_leaves_none(machine_of: MachineOf) -> None:
