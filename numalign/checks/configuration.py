@@ -10,7 +10,7 @@ from numalign.kubelet.document import Document, Refused
 from numalign.kubelet.fields import nearest
 from numalign.kubelet.restart import obstacles
 from numalign.kubelet.rules import problems
-from numalign.kubelet.versions import gates, gone
+from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, gone, known_gates
 
 __all__ = ["drop_ins", "gates_not_judged", "ignored", "not_started", "refused", "state"]
 
@@ -53,16 +53,15 @@ def ignored(document: Document, minor: int) -> Iterator[Finding]:
 
 
 def gates_not_judged(document: Document, minor: int) -> Iterator[Finding]:
-    """Feature gates outside what numalign knows: most are others of the kubelet's, a misspelt one keeps it from
-    starting."""
-    known = {*gates(minor), *gone(minor), "AllAlpha", "AllBeta"}
-    for name in document.values.get("featureGates") or {}:
+    """Feature gates of a version of which not all are known: new in it, or misspelt, on which it does not start."""
+    known = {*known_gates(minor), *gone(minor), *GROUPS_OF_GATES}
+    for name in document.values.get("featureGates") or {} if minor > ALL_GATES_UNTIL else ():
         if name in known:
             continue
         near = get_close_matches(name, known, n=1, cutoff=0.85)
         yield Finding(
             id="feature-gate-not-judged",
-            severity="warning" if near else "info",
+            severity="warning",
             place=document.place("featureGates", name),
             message=f"{name} is no feature gate that numalign knows: where Kubernetes 1.{minor} does not have it "
             f"either, the kubelet does not start (unrecognized feature gate: {name})",

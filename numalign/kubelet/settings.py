@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from numalign.cpuset import CpuSet
-from numalign.kubelet.versions import gates
+from numalign.kubelet.versions import gates, known_gates
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
@@ -110,7 +110,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     def enabled(self, gate: str) -> bool:
         """Whether a feature gate is on; one that the version does not have is off."""
-        known = gates(self.minor).get(gate)
+        known = known_gates(self.minor).get(gate)
         if known is None:
             return False
         if known.locked or gate not in self.feature_gates:

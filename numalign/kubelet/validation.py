@@ -6,11 +6,12 @@ Source: k8s.io/component-base/featuregate and pkg/kubelet/apis/config/validation
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from numalign.kubelet.document import go_duration
 from numalign.kubelet.problem import Problem, Rule
 from numalign.kubelet.settings import Settings, parse_cpus
-from numalign.kubelet.versions import dependencies, gates, gone
+from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, dependencies, gone, known_gates
 from numalign.kubelet.view import KubeletView
 
 __all__ = ["GATE_RULES", "VALIDATION_RULES"]
@@ -24,17 +25,17 @@ _DEFAULT_PERIOD, _SHORTEST_PERIOD, _LONGEST_PERIOD = 100_000_000, 1_000_000, 1_0
 
 
 def _feature_gates(settings: Settings, view: KubeletView) -> Iterator[Problem]:
-    known = gates(settings.minor)
+    known, all_known = known_gates(settings.minor), settings.minor <= ALL_GATES_UNTIL
     for name, value in settings.feature_gates.items():
         path = ("featureGates", name)
         gate = known.get(name)
-        if gate is None and name in gone(settings.minor):
+        if gate is None and name not in GROUPS_OF_GATES and (all_known or name in gone(settings.minor)):
             yield Problem(
                 "feature-gate-unknown",
                 "featureGates",
                 f"unrecognized feature gate: {name}",
                 path,
-                f"take {name} out: Kubernetes 1.{settings.minor} does not have it",
+                _gate_remedy(name, settings.minor),
             )
         elif gate is not None and gate.locked and value != gate.default:
             default = str(gate.default).lower()
@@ -55,6 +56,11 @@ def _feature_gates(settings: Settings, view: KubeletView) -> Iterator[Problem]:
                 ("featureGates", missing[0]),
                 f"write featureGates: {{{name}: false}} too",
             )
+
+
+def _gate_remedy(name: str, minor: int) -> str:
+    near = get_close_matches(name, known_gates(minor), n=1, cutoff=0.85) if name not in gone(minor) else None
+    return f"write {near[0]}" if near else f"take {name} out: Kubernetes 1.{minor} does not have it"
 
 
 def _topology_names(settings: Settings, view: KubeletView) -> Iterator[Problem]:

@@ -14,10 +14,13 @@ from typing import Literal
 import msgspec
 
 from numalign.errors import WrongUsage
+from numalign.kubelet.other_gates import OTHER_GATES
 
 __all__ = [
+    "ALL_GATES_UNTIL",
     "CPU_OPTIONS",
     "DEFAULT",
+    "GROUPS_OF_GATES",
     "GROUP_GATES",
     "NEWEST",
     "OLDEST",
@@ -30,12 +33,17 @@ __all__ = [
     "features",
     "gates",
     "gone",
+    "known_gates",
     "options",
     "parse_version",
 ]
 
 OLDEST, NEWEST = 27, 37
 """The minor versions of Kubernetes 1 whose rules are known."""
+ALL_GATES_UNTIL = 36
+"""The newest minor version of which every feature gate is known."""
+GROUPS_OF_GATES = ("AllAlpha", "AllBeta")
+"""Names that featureGates takes for all gates of a stage."""
 DEFAULT = 36
 """The minor version that is taken where none is asked for and none is found."""
 
@@ -59,7 +67,7 @@ _GATES = """
     CPUManagerPolicyAlphaOptions               27 A0
     CPUManagerPolicyBetaOptions                27 B+
     CPUManagerPolicyOptions                    27 B+  33 G+L
-    ChangeContainerStatusOnKubeletRestart      36 D0
+    ChangeContainerStatusOnKubeletRestart      35 D0
     CustomCPUCFSQuotaPeriod                    27 A0  36 G+  37 G+L
     DRAAdminAccess                             32 A0  34 B+  36 G+L
     DRAConsumableCapacity                      34 A0  36 B+
@@ -89,7 +97,7 @@ _GATES = """
     InPlacePodVerticalScalingExclusiveMemory   34 A0
     InPlacePodVerticalScalingInitContainers    36 B+  37 G+L
     KubeletCgroupDriverFromCRI                 28 A0  31 B+  34 G+L
-    KubeletInUserNamespace                     27 A0
+    KubeletInUserNamespace                     27 A0  37 B+
     KubeletPSI                                 33 A0  34 B+  36 G+L
     KubeletPodResources                        27 B+  28 G+L  30 -
     KubeletPodResourcesDynamicResources        27 A0  34 B+  36 G+L
@@ -144,7 +152,13 @@ GROUP_GATES: Mapping[str, Mapping[Group, str]] = {
 
 # A gate, the gates that it needs, and the version from which the kubelet minds (no version before 1.35 does).
 _DEPENDENCIES: tuple[tuple[str, tuple[str, ...], int], ...] = (
+    ("DRADeviceBindingConditions", ("DRAResourceClaimDeviceStatus",), 35),
+    ("DRADeviceTaintRules", ("DRADeviceTaints",), 35),
     ("DRAExtendedResource", ("DynamicResourceAllocation",), 35),
+    ("DRAResourceClaimGranularStatusAuthorization", ("DRAResourceClaimDeviceStatus",), 36),
+    ("DRAWorkloadResourceClaims", ("GenericWorkload",), 36),
+    ("ExtendWebSocketsToKubelet", ("NodeDeclaredFeatures",), 36),
+    ("GracefulNodeShutdownBasedOnPodPriority", ("GracefulNodeShutdown",), 35),
     (
         "InPlacePodLevelResourcesVerticalScaling",
         ("InPlacePodVerticalScaling", "PodLevelResources", "NodeDeclaredFeatures"),
@@ -158,6 +172,10 @@ _DEPENDENCIES: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("PodLevelResourcesFixKubeletQOSClass", ("PodLevelResources",), 37),
     ("ResourceHealthStatus", ("DynamicResourceAllocation",), 35),
     ("ResourceHealthStatusMessage", ("ResourceHealthStatus",), 36),
+    ("RestartAllContainersOnContainerExits", ("ContainerRestartRules", "NodeDeclaredFeatures"), 35),
+    ("TopologyAwareWorkloadScheduling", ("GenericWorkload",), 36),
+    ("UserNamespacesHostNetworkSupport", ("UserNamespacesSupport", "NodeDeclaredFeatures"), 36),
+    ("WindowsGracefulNodeShutdown", ("GracefulNodeShutdown",), 35),
 )
 
 _STAGES: dict[str, Stage] = {"A": "alpha", "B": "beta", "G": "GA", "D": "deprecated"}
@@ -215,23 +233,33 @@ def features(minor: int) -> Features:
 
 @cache
 def gates(minor: int) -> Mapping[str, Gate]:
-    """The feature gates that a minor version has, by name."""
+    """The feature gates around CPUs, memory, topology and devices that a minor version has, by name."""
+    return _gates(_GATES, minor)
+
+
+@cache
+def known_gates(minor: int) -> Mapping[str, Gate]:
+    """All feature gates of a minor version, by name; after ALL_GATES_UNTIL without what is new in it."""
+    return {**_gates(OTHER_GATES, minor), **gates(minor)}
+
+
+def _gates(table: str, minor: int) -> dict[str, Gate]:
     return {
         name: Gate(name=name, stage=_STAGES[mark[0]], default=mark[1] == "+", locked=mark.endswith("L"))
-        for name, mark in _at(_GATES, minor).items()
+        for name, mark in _at(table, minor).items()
         if mark != "-"
     }
 
 
 def dependencies(minor: int) -> Mapping[str, tuple[str, ...]]:
     """The gates that each gate needs to be on as well, in a minor version."""
-    return {gate: needed for gate, needed, since in _DEPENDENCIES if since <= minor and gate in gates(minor)}
+    return {gate: needed for gate, needed, since in _DEPENDENCIES if since <= minor and gate in known_gates(minor)}
 
 
 @cache
 def gone(minor: int) -> frozenset[str]:
-    """The gates of this table that a minor version does not have (any more, or yet)."""
-    return frozenset(_rows(_GATES)) - frozenset(gates(minor))
+    """The gates of other minor versions that this one does not have (any more, or yet)."""
+    return frozenset({**_rows(_GATES), **_rows(OTHER_GATES)}) - frozenset(known_gates(minor))
 
 
 @cache

@@ -7,6 +7,7 @@ import pytest
 from numalign.kubelet.effective import effective, parse_flags
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import eviction_reservation, go_percentage, settings
+from numalign.kubelet.versions import NEWEST, OLDEST, dependencies, known_gates
 from tests.vectors import MACHINE
 
 HEADER = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -47,11 +48,40 @@ MEMORY = "memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {m
             35,
             "depends on features that are disabled: [NodeDeclaredFeatures]",
         ),
+        (
+            STATIC + "featureGates: {NodeDeclaredFeatures: false}",
+            36,
+            "ExtendWebSocketsToKubelet is enabled, but depends on features that are disabled: [NodeDeclaredFeatures]",
+        ),
+        (STATIC + "featureGates: {CPUManagerPolicyAlphaOption: true}", 36, "unrecognized feature gate: CPUManagerPol"),
+        (STATIC + "featureGates: {CPUManagerPolicyAlphaOption: true}", 37, None),
+        (STATIC + "featureGates: {APIListChunking: true}", 32, None),
+        (STATIC + "featureGates: {APIListChunking: false}", 32, "APIListChunking to false, feature is locked to true"),
+        (STATIC + "featureGates: {APIListChunking: true}", 37, "unrecognized feature gate: APIListChunking"),
+        (STATIC + "featureGates: {AllAlpha: false, AllBeta: true, ContextualLogging: true}", 27, None),
+        (STATIC + "featureGates: {ChangeContainerStatusOnKubeletRestart: false}", 34, "unrecognized feature gate"),
+        (STATIC + "featureGates: {ChangeContainerStatusOnKubeletRestart: false}", 35, None),
     ],
 )
 def test_a_version_refuses_what_it_validates(text: str, minor: int, message: str | None) -> None:
     found = messages(text, minor)
     assert found == [] if message is None else message in found[0]
+
+
+def test_a_misspelt_gate_is_told_its_name() -> None:
+    document = effective(
+        ("f.yaml", (HEADER + "featureGates: {TopologyManagerPolicyOption: true}").encode()), {}, {}, 36
+    )
+    (problem,) = problems(settings(document.values, 36), MACHINE)
+    assert problem.remedy == "write TopologyManagerPolicyOptions"
+
+
+@pytest.mark.parametrize("minor", range(OLDEST, NEWEST + 1))
+def test_gates_depend_on_gates_that_the_version_has_and_hold_by_default(minor: int) -> None:
+    plain = settings({}, minor)
+    for gate, needed in dependencies(minor).items():
+        assert {gate, *needed} <= set(known_gates(minor))
+        assert not plain.enabled(gate) or all(plain.enabled(name) for name in needed)
 
 
 def test_defaults_of_eviction_are_merged_once_and_only_by_the_file() -> None:
