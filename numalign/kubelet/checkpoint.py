@@ -7,6 +7,7 @@ pkg/kubelet/checkpointmanager/checksum, 1.27 to 1.36.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ __all__ = [
     "Block",
     "CannotRestore",
     "CpuState",
+    "Formats",
     "MemoryNode",
     "MemoryState",
     "MemoryTable",
@@ -41,11 +43,12 @@ class CannotRestore(Exception):
 
 
 class CpuState(msgspec.Struct, frozen=True):
-    """What cpu_manager_state says: the shared pool, and exclusive CPUs by pod UID and container."""
+    """What cpu_manager_state says: the shared pool, and exclusive CPUs by pod UID and container, or of whole `pods`."""
 
     policy: str
     default: CpuSet
     entries: Mapping[str, Mapping[str, CpuSet]]
+    pods: Mapping[str, CpuSet] = {}
 
 
 class MemoryTable(msgspec.Struct):
@@ -74,24 +77,48 @@ class Block(msgspec.Struct, frozen=True):
     size: int = 0
 
 
+class PodBlocks(msgspec.Struct, frozen=True):
+    """Memory that a pod holds as a whole."""
+
+    blocks: list[Block] | None = msgspec.field(default=None, name="memoryBlocks")
+
+
 class MemoryState(msgspec.Struct):
-    """What memory_manager_state says: the NUMA nodes, and blocks by pod UID and container."""
+    """What memory_manager_state says: the NUMA nodes, blocks by pod UID and container, and those of whole pods."""
 
     policy: str = msgspec.field(default="", name="policyName")
     machine: dict[int, MemoryNode] | None = msgspec.field(default=None, name="machineState")
     entries: dict[str, dict[str, list[Block] | None] | None] | None = None
+    pods: dict[str, PodBlocks] | None = msgspec.field(default=None, name="podEntries")
     checksum: int = 0
 
 
-def read_cpu_state(data: bytes) -> CpuState:
+class Formats(msgspec.Struct, frozen=True):
+    """What a kubelet reads of its state files beside what all do: podEntries, with PodLevelResourceManagers (1.36),
+    and the state as text in `data`, with a checksum of its own (1.37). An older kubelet takes the other fields."""
+
+    pods: bool = False
+    data: bool = False
+
+
+_OLDEST = Formats()
+
+
+def read_cpu_state(data: bytes, formats: Formats = _OLDEST) -> CpuState:
     """The state in cpu_manager_state. Raises CannotRestore.
 
-    The kubelet tries the current format, then that of before 1.18, and complains in the words of the latter. From 1.37
-    on the state stands as text in `data`, with a checksum of its own.
+    The kubelet tries the newest format that it has, then the one before it, at last that of before 1.18, and complains
+    in the words of the last.
     """
     found = _json(data)
-    if isinstance(found, dict) and isinstance(found.get("data"), str):
+    pods: dict[str, CpuSet] = {}
+    if formats.data and isinstance(found, dict) and isinstance(found.get("data"), str):
         found = _inner(found)
+        if not _is_current(found):
+            raise CannotRestore(_CORRUPT)
+        pods = _pod_cpus(found) or {} if formats.pods else {}
+    elif formats.pods and _is_of_pods(found):
+        pods = _pod_cpus(found) or {}
     elif not isinstance(found, dict) or not _is_current(found) or not _sums(found, cpu_checksum):
         raise CannotRestore(_old_format(found))
     default = _cpus(str(found.get("defaultCpuSet", "")), "default cpu set")
@@ -101,34 +128,57 @@ def read_cpu_state(data: bytes) -> CpuState:
             name: _cpus(text, "cpuset", f' for container "{name}" in pod "{pod}"')
             for name, text in (containers or {}).items()
         }
-    return CpuState(policy=str(found.get("policyName", "")), default=default, entries=entries)
+    return CpuState(policy=str(found.get("policyName", "")), default=default, entries=entries, pods=pods)
 
 
-def read_memory_state(data: bytes) -> MemoryState:
-    """The state in memory_manager_state. Raises CannotRestore."""
+def read_memory_state(data: bytes, formats: Formats = _OLDEST) -> MemoryState:
+    """The state in memory_manager_state. Raises CannotRestore.
+
+    A file that is not of the format with podEntries is read as of the one without, whose checksum may be missing.
+    """
     found = _json(data)
-    inner = isinstance(found, dict) and isinstance(found.get("data"), str)
-    try:
-        state = msgspec.convert(_inner(found) if inner else found, MemoryState, str_keys=True)
-    except msgspec.ValidationError as error:
-        raise CannotRestore(f"json: cannot unmarshal {gojson.kind_of(found)}: {error}") from None
-    if not inner and state.checksum and state.checksum != memory_checksum(state):
+    if formats.data and isinstance(found, dict) and isinstance(found.get("data"), str):
+        return _memory_state(_inner(found), of_pods=formats.pods)
+    if formats.pods:
+        with suppress(CannotRestore):
+            state = _memory_state(found, of_pods=True)
+            if state.checksum == memory_checksum(state, of_pods=True):
+                return state
+    state = _memory_state(found, of_pods=False)
+    if state.checksum and state.checksum != memory_checksum(state):
         raise CannotRestore(_CORRUPT)
     return state
 
 
-def cpu_checksum(state: Mapping[str, Any]) -> int:
-    """The checksum that the kubelet writes into cpu_manager_state (FNV-1a over a dump of the structure)."""
+def _memory_state(found: Any, *, of_pods: bool) -> MemoryState:
+    fields = found
+    if isinstance(found, dict) and not of_pods:
+        fields = {name: value for name, value in found.items() if name != "podEntries"}
+    try:
+        return msgspec.convert(fields, MemoryState, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise CannotRestore(f"json: cannot unmarshal {gojson.kind_of(found)}: {error}") from None
+
+
+def cpu_checksum(state: Mapping[str, Any], pods: Mapping[str, CpuSet] | None = None) -> int:
+    """The checksum that the kubelet writes into cpu_manager_state (FNV-1a over a dump of the structure); with `pods`
+    that of the format which has them."""
     entries = _go_map({pod: _go_map(sets or {}) for pod, sets in (state.get("entries") or {}).items()})
     return _fnv(
         f"(*state.CPUManagerCheckpoint){{PolicyName:(string){state.get('policyName', '')} "
         f"DefaultCPUSet:(string){state.get('defaultCpuSet', '')} "
-        f"Entries:(map[string]map[string]string){entries} Checksum:(checksum.Checksum)0}}"
+        f"Entries:(map[string]map[string]string){entries} {_pods_dump(pods)}Checksum:(checksum.Checksum)0}}"
     )
 
 
-def memory_checksum(state: MemoryState) -> int:
-    """The checksum that the kubelet writes into memory_manager_state."""
+def memory_checksum(state: MemoryState, *, of_pods: bool = False) -> int:
+    """The checksum that the kubelet writes into memory_manager_state; `of_pods` in the format with podEntries."""
+    pods = _go_map(
+        {
+            pod: f"{{MemoryBlocks:([]state.Block){_blocks_dump(entry.blocks)}}}"
+            for pod, entry in (state.pods or {}).items()
+        }
+    )
     machine = (
         "<nil>"
         if state.machine is None
@@ -142,7 +192,8 @@ def memory_checksum(state: MemoryState) -> int:
     )
     return _fnv(
         f"(*state.MemoryManagerCheckpoint){{PolicyName:(string){state.policy} MachineState:(state.NUMANodeMap)"
-        f"{machine} Entries:(state.ContainerMemoryAssignments){entries} Checksum:(checksum.Checksum)0}}"
+        f"{machine} Entries:(state.ContainerMemoryAssignments){entries} "
+        f"{f'PodEntries:(state.PodMemoryAssignments){pods} ' * of_pods}Checksum:(checksum.Checksum)0}}"
     )
 
 
@@ -169,7 +220,7 @@ def _inner(found: dict[str, Any]) -> dict[str, Any]:
 
 def _is_current(found: dict[str, Any]) -> bool:
     """Whether the types are those of the current format: entries by pod and container."""
-    entries = found.get("entries") or {}
+    entries = {} if found.get("entries") is None else found["entries"]
     texts = all(isinstance(found.get(name, ""), str) for name in ("policyName", "defaultCpuSet"))
     return (
         texts
@@ -181,6 +232,31 @@ def _is_current(found: dict[str, Any]) -> bool:
     )
 
 
+def _is_of_pods(found: Any) -> bool:
+    """Whether the file is of the format with podEntries, in which a checksum must be there and be right."""
+    if not isinstance(found, dict) or not _is_current(found):
+        return False
+    pods = _pod_cpus(found)
+    return pods is not None and found.get("checksum") == cpu_checksum(found, pods)
+
+
+def _pod_cpus(found: dict[str, Any]) -> dict[str, CpuSet] | None:
+    """The CPUs of whole pods; None where they are not written as the kubelet does."""
+    entries = found.get("podEntries") or {}
+    try:
+        return {pod: parse_cpus((entry or {}).get("cpuSet", "")) for pod, entry in entries.items()}
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def _pods_dump(pods: Mapping[str, CpuSet] | None) -> str:
+    if pods is None:
+        return ""
+    sets = {pod: _go_map(dict.fromkeys(cpus, "{}")) for pod, cpus in pods.items()}
+    dumps = {pod: f"{{CPUSet:(cpuset.CPUSet){{elems:(map[int]struct {{}}){sets[pod]}}}}}" for pod in pods}
+    return f"PodEntries:(state.PodCPUAssignments){_go_map(dumps)} "
+
+
 def _old_format(found: Any) -> str:
     """Why the format of before 1.18 does not fit either, in which entries are CPU lists by container id."""
     if not isinstance(found, dict):
@@ -188,8 +264,10 @@ def _old_format(found: Any) -> str:
     for name in ("policyName", "defaultCpuSet"):
         if not isinstance(found.get(name, ""), str):
             return _mismatch(found[name], name)
-    entries = found.get("entries") or {}
-    for key, value in entries.items() if isinstance(entries, dict) else ():
+    entries = {} if found.get("entries") is None else found["entries"]
+    if not isinstance(entries, dict):
+        return f"{_mismatch(entries, 'entries').removesuffix('string')}map[string]string"
+    for key, value in entries.items():
         if not isinstance(value, str | None):
             return _mismatch(value, f"entries.{key}")
     return _CORRUPT

@@ -15,6 +15,7 @@ from numalign.kubelet.checkpoint import (
     MEMORY_FILE,
     CannotRestore,
     CpuState,
+    Formats,
     MemoryNode,
     MemoryState,
     MemoryTable,
@@ -30,6 +31,7 @@ __all__ = ["STATE_FOLDER", "Obstacle", "default_memory_state", "obstacles"]
 
 STATE_FOLDER = "/var/lib/kubelet"
 _GROUP_SUMS_SINCE = 32
+_DATA_SINCE = 37
 
 
 class Obstacle(msgspec.Struct, frozen=True):
@@ -61,7 +63,7 @@ def obstacles(
 def _cpu(settings: Settings, view: KubeletView, data: bytes, path: str) -> Obstacle | None:
     wrap = "start cpu manager error: "
     try:
-        state = read_cpu_state(data)
+        state = read_cpu_state(data, _formats(settings))
         if state.policy != settings.cpu_policy:
             raise CannotRestore(
                 f'configured policy "{settings.cpu_policy}" differs from state checkpoint policy "{state.policy}"'
@@ -98,6 +100,8 @@ def _wrong_cpu_state(settings: Settings, view: KubeletView, state: CpuState) -> 
                 message = f'pod: {pod}, container: {name} cpuset: "{cpus}" overlaps with default cpuset "{default}"'
                 return message, "the file was edited, or written by two kubelets"
             known |= cpus
+    for cpus in state.pods.values():
+        known |= cpus
     available = view.cpus - reserved if settings.option("strict-cpu-reservation") else view.cpus
     if known != available:
         message = f'current set of available CPUs "{available}" doesn\'t match with CPUs in state "{known}"'
@@ -107,17 +111,21 @@ def _wrong_cpu_state(settings: Settings, view: KubeletView, state: CpuState) -> 
     return None
 
 
+def _formats(settings: Settings) -> Formats:
+    return Formats(pods=settings.enabled("PodLevelResourceManagers"), data=settings.minor >= _DATA_SINCE)
+
+
 def _holders(state: CpuState, cpus: CpuSet) -> str:
     held = [
         f"{pod}/{name}" for pod, sets in state.entries.items() for name, own in sets.items() if own.bits & cpus.bits
-    ]
+    ] or [pod for pod, own in state.pods.items() if own.bits & cpus.bits]
     return f" to {', '.join(held)}" if held else " or kept out of the shared pool"
 
 
 def _memory(settings: Settings, view: KubeletView, data: bytes, path: str) -> Obstacle | None:
     wrap = "start memory manager error: "
     try:
-        state = read_memory_state(data)
+        state = read_memory_state(data, _formats(settings))
         if state.policy != settings.memory_policy:
             raise CannotRestore(
                 f'[memorymanager] configured policy "{settings.memory_policy}" differs from state checkpoint policy '
@@ -137,7 +145,8 @@ def _wrong_memory_state(settings: Settings, view: KubeletView, state: MemoryStat
         return (message, "the file was edited") if state.entries else None
     expected = default_memory_state(settings, view)
     for pod, containers in (state.entries or {}).items():
-        for name, blocks in (containers or {}).items():
+        whole = (state.pods or {}).get(pod)
+        for name, blocks in ({"": whole.blocks} if whole and whole.blocks else containers or {}).items():
             for block in blocks or ():
                 wrong = _assign(expected, block.numa_affinity or [], block.type, block.size)
                 if wrong:

@@ -9,7 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from numalign.kubelet.checkpoint import MemoryState, cpu_checksum, memory_checksum
+from numalign.cpuset import CpuSet
+from numalign.kubelet.checkpoint import (
+    CannotRestore,
+    Formats,
+    MemoryState,
+    cpu_checksum,
+    memory_checksum,
+    read_cpu_state,
+    read_memory_state,
+)
 from numalign.kubelet.effective import effective
 from numalign.kubelet.restart import default_memory_state, obstacles
 from numalign.kubelet.settings import Settings, settings
@@ -88,3 +97,77 @@ def test_several_entries_of_one_numa_node_are_one(machine_of: MachineOf) -> None
     text = MEMORY.replace("]\n", ", {numaNode: 0}]\n")
     state = default_memory_state(wanted(text), kubelet_view(machine_of("dgx-h100")))
     assert state[0].memory["memory"].system_reserved == 50 << 20
+
+
+# Written by a kubelet of 1.36 with PodLevelResourceManagers; without the gate it cannot be read.
+OF_PODS = (
+    b'{"policyName":"static","defaultCpuSet":"0-1,4-5","entries":{"pod-a":{"a":"2-3"}},'
+    b'"podEntries":{"pod-a":{"cpuSet":"2-3,6"}},"checksum":249844406}'
+)
+
+
+def test_the_cpus_of_whole_pods_are_read_where_their_gate_is_on() -> None:
+    state = read_cpu_state(OF_PODS, Formats(pods=True))
+    assert state.pods == {"pod-a": CpuSet.parse("2-3,6")}
+    with pytest.raises(CannotRestore, match=r"CPUManagerCheckpointV1\.entries"):
+        read_cpu_state(OF_PODS)
+
+
+@pytest.mark.parametrize(
+    ("podentries", "checksum"), [('{"p":{"cpuSet":"2-3"}}', 0), ('{"p":{"cpuSet":2}}', 0), ("[]", 0), ("{}", 0)]
+)
+def test_pods_count_only_under_their_own_checksum(podentries: str, checksum: int) -> None:
+    text = f'{{"policyName":"static","defaultCpuSet":"0","podEntries":{podentries},"checksum":{checksum}}}'
+    assert read_cpu_state(text.encode(), Formats(pods=True)).pods == {}
+
+
+@pytest.mark.parametrize(("gate", "says"), [("true", None), ("false", "CPUManagerCheckpointV1.entries")])
+def test_the_cpus_of_whole_pods_are_not_new(gate: str, says: str | None, machine_of: MachineOf) -> None:
+    text = f'cpuManagerPolicy: static\nreservedSystemCPUs: "0"\nfeatureGates: {{PodLevelResourceManagers: {gate}}}\n'
+    state: dict[str, Any] = {"policyName": "static", "defaultCpuSet": "0-1,6-223", "entries": {"u": {"c": "2-3"}}}
+    pods = {"u": CpuSet.parse("2-5")}
+    state |= {"podEntries": {"u": {"cpuSet": "2-5"}}, "checksum": cpu_checksum(state, pods)}
+    files = {"cpu_manager_state": json.dumps(state).encode()}
+    found = obstacles(wanted(text), kubelet_view(machine_of("dgx-h100")), files)
+    assert found == [] if says is None else says in found[0].message
+
+
+def test_the_memory_of_a_whole_pod_takes_the_place_of_its_containers(machine_of: MachineOf) -> None:
+    on = MEMORY + "featureGates: {PodLevelResourceManagers: true}\n"
+    view = kubelet_view(machine_of("dgx-h100"))
+    machine = msgspec.to_builtins(default_memory_state(wanted(on), view), str_keys=True)
+    machine["0"]["numberOfAssignments"] = 1
+    machine["0"]["memoryMap"]["memory"]["reserved"] += 2 << 30
+    machine["0"]["memoryMap"]["memory"]["free"] -= 2 << 30
+    blocks = [{"numaAffinity": [0], "type": "memory", "size": size << 30} for size in (2, 1)]
+    state = {"policyName": "Static", "machineState": machine, "entries": {"u": {"a": blocks[1:], "b": blocks[1:]}}}
+    state["podEntries"] = {"u": {"memoryBlocks": blocks[:1]}}
+    state["checksum"] = memory_checksum(msgspec.convert(state, MemoryState, str_keys=True), of_pods=True)
+    files = {"memory_manager_state": json.dumps(state).encode()}
+    assert obstacles(wanted(on), view, files) == []
+    (off,) = obstacles(wanted(MEMORY), view, files)
+    assert "checkpoint is corrupted" in off.message
+    assert read_memory_state(files["memory_manager_state"], Formats(pods=True)).pods is not None
+
+
+def fnv(text: str) -> int:
+    found = 0x811C9DC5
+    for byte in f"(string){text}".encode():
+        found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return found
+
+
+@pytest.mark.parametrize(("minor", "policy"), [(30, "none"), (36, "none"), (37, "static")])
+def test_the_state_in_data_is_read_since_1_37(minor: int, policy: str, machine_of: MachineOf) -> None:
+    inner = json.dumps({"policyName": policy, "defaultCpuSet": "0-223"})
+    old = {"policyName": "static", "defaultCpuSet": "0-223", "data": inner, "dataChecksum": fnv(inner), "checksum": 0}
+    text = 'cpuManagerPolicy: static\nreservedSystemCPUs: "0"\n'
+    files = {"cpu_manager_state": json.dumps(old).encode()}
+    assert obstacles(wanted(text, minor), kubelet_view(machine_of("dgx-h100")), files) == []
+
+
+@pytest.mark.parametrize("inner", ['{"entries":[]}', '{"policyName":1}', "{", "[]"])
+def test_data_of_the_wrong_type_is_no_state(inner: str) -> None:
+    old = {"policyName": "static", "defaultCpuSet": "0", "data": inner, "dataChecksum": fnv(inner), "checksum": 0}
+    with pytest.raises(CannotRestore):
+        read_cpu_state(json.dumps(old).encode(), Formats(data=True))
