@@ -25,6 +25,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,18})")
 _LARGEST_EXPONENT = 1000
 _MAX_TEXT = 1024
+_MOST_DIGITS = 18
 
 
 class Quantity:
@@ -38,11 +39,15 @@ class Quantity:
     ValueError: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
     """
 
-    __slots__ = ("format", "value")
+    __slots__ = ("format", "is_int64", "value")
 
-    def __init__(self, value: int | Fraction = 0, format: Format = "DecimalSI", /) -> None:
+    def __init__(
+        self, value: int | Fraction = 0, format: Format = "DecimalSI", /, *, is_int64: bool | None = None
+    ) -> None:
         self.value = Fraction(value)
         self.format = format
+        self.is_int64 = self.value.denominator == 1 if is_int64 is None else is_int64
+        """Whether the API machinery hands it out as a whole number (AsInt64): not what is written `1.5Gi` or `1.0`."""
 
     @classmethod
     def parse(cls, text: str, /) -> Quantity:
@@ -58,7 +63,8 @@ class Quantity:
         number = Fraction(int((whole or "0") + (fraction or "")), 10 ** len(fraction or ""))
         value = number * Fraction(base) ** exponent
         value = Fraction(-(-value.numerator * 10**9 // value.denominator), 10**9)
-        return cls(min(value, Fraction(MAX)) * (-1 if sign == "-" else 1), notation)
+        is_int64 = _is_int64(whole.lstrip("0") or "0", fraction or "", base, exponent)
+        return cls(min(value, Fraction(MAX)) * (-1 if sign == "-" else 1), notation, is_int64=is_int64)
 
     @property
     def whole(self) -> int:
@@ -122,6 +128,18 @@ def _scale(suffix: str) -> tuple[int, int, Format]:
         raise ValueError(_WRONG_SUFFIX)
     exponent = int(match.group(1))
     return 10, max(-_LARGEST_EXPONENT, min(exponent, _LARGEST_EXPONENT)), "DecimalExponent"
+
+
+def _is_int64(whole: str, fraction: str, base: int, exponent: int) -> bool:
+    """Whether a quantity is read into 64 bits, and without a negative power of ten (quantity.go, ParseQuantity)."""
+    if not (whole + fraction).strip("0"):
+        return not fraction
+    if base == 2:
+        digits_left = 15 - len(whole) - exponent * 3 // 10 - 1
+        return not fraction and digits_left >= 0
+    scale = exponent - len(fraction)
+    digits = len(whole) + len(fraction)
+    return digits <= _MOST_DIGITS and 0 <= scale <= _MOST_DIGITS and int(whole + fraction) * 10**scale <= MAX
 
 
 def _up(value: Fraction) -> int:

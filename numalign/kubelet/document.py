@@ -305,6 +305,8 @@ def _time_or_duration(value: Any, refuse: Refuse, path: yaml.Path) -> Any:
 
 
 def _quantity(value: Any, refuse: Refuse, path: yaml.Path) -> Quantity:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        value = int(value)  # Go writes such a number into JSON without its point
     try:
         return Quantity.parse(value if isinstance(value, str) else str(value).lower() if value is not None else "")
     except ValueError as error:

@@ -28,6 +28,7 @@ from numalign.kubelet.document import (
 )
 from numalign.kubelet.fields import fields
 from numalign.kubelet.settings import BOOLEANS, default_eviction_hard
+from numalign.quantity import Quantity
 
 __all__ = ["FLAGS", "drop_in_files", "effective", "parse_flags"]
 
@@ -103,6 +104,8 @@ def effective(base: tuple[str, bytes] | None, drop_ins: Files, flags: Mapping[st
         raw = _merged(raw, patch, places, patch_places, ())
         ignored += skipped
     values = typed(raw, minor)
+    if drop_ins and "reservedMemory" in values:
+        values["reservedMemory"] = [_written_again(entry) for entry in values["reservedMemory"] or ()]
     values.setdefault("evictionHard", {})
     for name, text in flags.items():
         field = FLAGS[name]
@@ -233,6 +236,14 @@ def _merged(
         else:
             found[name] = _merged(found.get(name), entry, places, patch_places, inner)
     return found
+
+
+def _written_again(entry: Any) -> Any:
+    """An entry of reservedMemory as it is after a merge, which writes quantities in their canonical form (`1536Mi` for
+    `1.5Gi`)."""
+    if not isinstance(entry, dict) or not entry.get("limits"):
+        return entry
+    return {**entry, "limits": {name: Quantity.parse(str(amount)) for name, amount in entry["limits"].items()}}
 
 
 def _flag_value(name: str, text: str, kind: str) -> Any:

@@ -314,6 +314,15 @@ def _memory_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
                 "reservedMemory",
                 remedy=_sum_remedy(name, have, want),
             )
+    for position, (_, limits) in enumerate(settings.reserved_memory):
+        for name, amount in limits.items():
+            if not amount.is_int64:
+                yield _start(
+                    "reserved-memory-whole",
+                    "could not covert a variable of type Quantity to int64",
+                    *("reservedMemory", position, "limits", name),
+                    remedy=f"write {amount.whole}: whole bytes, without a decimal point",
+                )
     if not totals and not wanted:
         message = "[memorymanager] you should specify the system reserved memory"
         yield _start("reserved-memory-missing", message, "reservedMemory")
@@ -322,6 +331,8 @@ def _memory_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
 def _sum_remedy(name: str, have: Quantity, want: Quantity) -> str:
     if name != "memory":
         return f"take {name} out of reservedMemory: huge pages cannot be reserved"
+    if want.value.denominator != 1:
+        return "write kubeReserved, systemReserved and evictionHard memory.available in whole bytes"
     by = abs(have.value - want.value)
     return (
         f"make the memory in reservedMemory {want} in all, {by} bytes {'less' if want < have else 'more'}: "

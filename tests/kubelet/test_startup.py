@@ -146,6 +146,36 @@ def test_soft_thresholds_are_read_before_their_grace_periods() -> None:
     assert [message.split()[0] for message in messages(text)] == ["quantities", "time:", "grace", "grace"]
 
 
+@pytest.mark.parametrize(
+    ("amount", "system", "whole"),
+    [
+        ("1536Mi", "1436Mi", True),
+        ("1.5Gi", "1436Mi", False),
+        ("104857601", "1", True),
+        ("104857601.0", "1", False),
+        ("104857600500m", "500m", False),
+        ("104857601k", "104752743400", True),
+        ("1e9", "895142400", True),
+        ("1.5G", "1395142400", True),
+    ],
+)
+def test_memory_is_reserved_in_whole_bytes_without_a_point(amount: str, system: str, whole: bool) -> None:
+    text = STATIC + MEMORY % f'"{amount}"' + f'systemReserved: {{memory: "{system}"}}\n'
+    found = [message for message in messages(text) if "capacity" not in message]
+    assert found == ([] if whole else ["could not covert a variable of type Quantity to int64"])
+
+
+def test_a_number_loses_its_point_before_it_is_a_quantity() -> None:
+    text = STATIC + MEMORY % "1048576000.0" + "systemReserved: {memory: 900Mi}\n"
+    assert messages(text) == []
+
+
+def test_a_merge_writes_amounts_again() -> None:
+    text = HEADER + STATIC + MEMORY % "1.5Gi" + "systemReserved: {memory: 1436Mi}\n"
+    document = effective(("f.yaml", text.encode()), {"1.conf": (HEADER + "maxPods: 20").encode()}, {}, 36)
+    assert problems(settings(document.values, 36), MACHINE) == []
+
+
 def test_a_percentage_is_taken_in_32_bits() -> None:
     assert go_percentage("10%") != 0.1
     assert abs(go_percentage("10%") - 0.1) < 1e-8
