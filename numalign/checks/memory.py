@@ -14,9 +14,14 @@ __all__ = ["eviction_percentage", "exceeds_node", "manager_off", "on_cpuless_nod
 def manager_off(subject: Subject) -> Iterator[Finding]:
     """Without the memory manager CPUs and devices are aligned, memory is not."""
     settings = subject.settings
-    if settings.topology_policy in ("restricted", "single-numa-node") and settings.memory_policy == "None":
-        if len(subject.machine.numa_nodes) < 2:
-            return
+    if len(subject.machine.numa_nodes) < 2:
+        return
+    if not settings.has_memory_manager and subject.document.values.get("memoryManagerPolicy") == "Static":
+        message = "feature gate MemoryManager is off: memoryManagerPolicy and reservedMemory have no effect, memory is "
+        message += "wherever the kernel finds it"
+        remedy = "take MemoryManager out of featureGates"
+        yield _found(subject, "memory-manager-off", "warning", ("featureGates", "MemoryManager"), message, remedy)
+    elif settings.topology_policy in ("restricted", "single-numa-node") and settings.memory_policy == "None":
         message = "memoryManagerPolicy is None: CPUs and devices are aligned, memory is wherever the kernel finds it"
         remedy = "memoryManagerPolicy: Static with reservedMemory for each NUMA node"
         yield _found(subject, "memory-manager-off", "info", ("memoryManagerPolicy",), message, remedy)

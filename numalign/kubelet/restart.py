@@ -55,7 +55,7 @@ def obstacles(
     found = []
     if CPU_FILE in files:
         found.append(_cpu(settings, view, files[CPU_FILE], f"{folder}/{CPU_FILE}"))
-    if MEMORY_FILE in files:
+    if MEMORY_FILE in files and settings.has_memory_manager:
         found.append(_memory(settings, view, files[MEMORY_FILE], f"{folder}/{MEMORY_FILE}"))
     return [obstacle for obstacle in found if obstacle is not None]
 

@@ -119,6 +119,11 @@ class Settings(msgspec.Struct, frozen=True):
         return self.feature_gates[gate]
 
     @property
+    def has_memory_manager(self) -> bool:
+        """Whether the kubelet makes one at all: its feature gate could turn it off until 1.31."""
+        return "MemoryManager" not in gates(self.minor) or self.enabled("MemoryManager")
+
+    @property
     def listed_cpus(self) -> CpuSet:
         """The CPUs of reservedSystemCPUs; none where the list is unusable, on which the kubelet does not start."""
         try:
@@ -167,9 +172,7 @@ def settings(values: Mapping[str, Any], minor: int) -> Settings:
         system_cgroups=values.get("systemCgroups") or "",
         cgroup_root=values.get("cgroupRoot") or "",
     )
-    if "MemoryManager" in gates(minor) and not found.enabled("MemoryManager"):
-        return msgspec.structs.replace(found, memory_policy="None")
-    return found
+    return found if found.has_memory_manager else msgspec.structs.replace(found, memory_policy="None")
 
 
 def parse_cpus(text: str) -> CpuSet:

@@ -16,6 +16,8 @@ from numalign.words import printable
 
 __all__ = ["draw", "printed"]
 
+_MERGE = "mergeDefaultEvictionSettings"
+
 
 def draw(console: Console, document: Document) -> None:
     """The fields that decide about alignment, with their values and places; then what has no effect."""
@@ -37,10 +39,13 @@ def draw(console: Console, document: Document) -> None:
 
 
 def printed(document: Document, output: str) -> bytes:
-    """The whole effective document as YAML or JSON."""
+    """The whole effective document as YAML or JSON; as a file of --config it is the same configuration again."""
     values = {"apiVersion": document.values.get("apiVersion"), "kind": document.values.get("kind"), **document.raw}
     flags = [field for field in document.values if document.place(field).startswith("--")]
     values.update({field: document.values[field] for field in flags})
+    values["evictionHard"] = document.values.get("evictionHard", {})  # without it the defaults would come back
+    if values.get(_MERGE):
+        values[_MERGE] = False  # it is done, and would bring back what a drop-in or flag took out
     if output == "json":
         return msgspec.json.format(msgspec.json.encode(values, enc_hook=str), indent=2) + b"\n"
     from ruamel.yaml import YAML

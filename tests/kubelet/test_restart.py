@@ -99,6 +99,13 @@ def test_several_entries_of_one_numa_node_are_one(machine_of: MachineOf) -> None
     assert state[0].memory["memory"].system_reserved == 50 << 20
 
 
+@pytest.mark.parametrize(("gate", "found"), [("true", 1), ("false", 0)])
+def test_without_its_gate_no_memory_manager_reads_its_file(gate: str, found: int, machine_of: MachineOf) -> None:
+    text = MEMORY + f"featureGates: {{MemoryManager: {gate}}}\n"
+    files = {"memory_manager_state": b'{"policyName":"None","machineState":{},"checksum":4236770233}'}
+    assert len(obstacles(wanted(text, 30), kubelet_view(machine_of("dgx-h100")), files)) == found
+
+
 # Written by a kubelet of 1.36 with PodLevelResourceManagers; without the gate it cannot be read.
 OF_PODS = (
     b'{"policyName":"static","defaultCpuSet":"0-1,4-5","entries":{"pod-a":{"a":"2-3"}},'

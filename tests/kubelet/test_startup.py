@@ -8,6 +8,7 @@ from numalign.kubelet.effective import effective, parse_flags
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import eviction_reservation, go_percentage, settings
 from numalign.kubelet.versions import NEWEST, OLDEST, dependencies, known_gates
+from numalign.report.configuration import printed
 from tests.vectors import MACHINE
 
 HEADER = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -99,6 +100,24 @@ def test_defaults_of_eviction_are_merged_once_and_only_by_the_file() -> None:
     assert thresholds(plain, late) == {"nodefs.available"}
     assert thresholds(base, flags="--eviction-hard='nodefs.available<10%'") == {"nodefs.available"}
     assert "memory.available" not in thresholds(base, none)
+    assert thresholds(plain, HEADER + "evictionHard: null\n") == set()
+
+
+@pytest.mark.parametrize(
+    ("drop_in", "flags"),
+    [
+        ("evictionHard: {memory.available: null}", ""),
+        ("evictionHard: null", ""),
+        ("mergeDefaultEvictionSettings: false", ""),
+        ("maxPods: 20", "--eviction-hard='nodefs.available<10%'"),
+    ],
+)
+def test_the_printed_configuration_is_the_same_again(drop_in: str, flags: str) -> None:
+    base = HEADER + "mergeDefaultEvictionSettings: true\nevictionHard: {nodefs.available: 10%}\n"
+    drop_ins = {"50.conf": (HEADER + drop_in).encode()}
+    document = effective(("f.yaml", base.encode()), drop_ins, parse_flags(flags), 36)
+    again = effective(("f.yaml", printed(document, "yaml")), {}, {}, 36)
+    assert settings(again.values, 36) == settings(document.values, 36)
 
 
 @pytest.mark.parametrize(
