@@ -187,21 +187,26 @@ def _reserved_memory_entries(settings: Settings, view: KubeletView) -> Iterator[
 def _cfs_quota_period(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     period, field = settings.cfs_quota_period, "cpuCFSQuotaPeriod"
     flag = f"{field} (--cpu-cfs-quota-period) {go_duration(period)}"
-    if period != _DEFAULT_PERIOD and not settings.enabled("CustomCPUCFSQuotaPeriod"):
+    on = settings.enabled("CustomCPUCFSQuotaPeriod")
+    if not on and period != _DEFAULT_PERIOD:
         message = f"{flag} requires feature gate CustomCPUCFSQuotaPeriod"
         yield _invalid("cfs-quota-period", message, field, remedy="write featureGates: {CustomCPUCFSQuotaPeriod: true}")
-    if not _SHORTEST_PERIOD <= period <= _LONGEST_PERIOD:
+    if on and not _SHORTEST_PERIOD <= period <= _LONGEST_PERIOD:
         message = f"{flag} must be between 1ms and 1sec, inclusive"
         yield _invalid("cfs-quota-period", message, field, remedy=f"write {field}: 100ms")
 
 
 def _swap(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     behavior, field = settings.swap_behavior, "memorySwap"
-    unlimited = ("UnlimitedSwap",) if settings.minor <= _UNLIMITED_SWAP_UNTIL else ()
-    if behavior not in ("", "LimitedSwap", "NoSwap", *unlimited):
-        choices = '"", "LimitedSwap", "UnlimitedSwap" or "NoSwap"' if unlimited else '"", "LimitedSwap" or "NoSwap"'
-        message = f'{field}.swapBehavior "{behavior}" must be one of: {choices}'
-        yield _invalid("swap-behavior", message, field, "swapBehavior", remedy="write swapBehavior: NoSwap")
+    other, comma = ("UnlimitedSwap", ",") if settings.minor <= _UNLIMITED_SWAP_UNTIL else ("NoSwap", "")
+    path, safe = (field, "swapBehavior"), "LimitedSwap" if comma else other
+    if not settings.enabled("NodeSwap"):
+        if behavior:
+            message = f"{field}.swapBehavior cannot be set when NodeSwap feature flag is disabled"
+            yield _invalid("swap-behavior", message, *path, remedy="write featureGates: {NodeSwap: true}")
+    elif behavior not in ("", "LimitedSwap", other):
+        message = f'{field}.swapBehavior "{behavior}" must be one of: "", "LimitedSwap"{comma} or "{other}"'
+        yield _invalid("swap-behavior", message, *path, remedy=f"write swapBehavior: {safe}")
 
 
 def _memory_qos(settings: Settings, view: KubeletView) -> Iterator[Problem]:
@@ -211,10 +216,10 @@ def _memory_qos(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     if on and factor is None and settings.minor < _FACTOR_MAY_BE_MISSING_SINCE:
         message = f"{field} is required when MemoryQoS feature flag is enabled"
         yield _invalid("memory-throttling-factor", message, field, remedy=f"write {field}: 0.9")
-    if on and factor is not None and not 0 < factor <= 1:
+    if factor is not None and not 0 < factor <= 1:
         message = f"{field} {factor:g} must be greater than 0 and less than or equal to 1.0"
         yield _invalid("memory-throttling-factor", message, field, remedy=f"write {field}: 0.9")
-    if policy and policy != "None" and not on:
+    if policy == "TieredReservation" and not on:
         message = f'{policy_field} "{policy}" requires MemoryQoS feature gate to be enabled'
         yield _invalid("memory-reservation-policy", message, policy_field, remedy=f"take {policy_field} out")
     if policy not in ("", "None", "TieredReservation"):

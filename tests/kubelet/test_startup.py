@@ -27,6 +27,9 @@ reservedSystemCPUs: "0"
 MEMORY = "memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: %s}}]\n"
 
 
+SWAP = "featureGates: {NodeSwap: true}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "minor", "message"),
     [
@@ -37,8 +40,17 @@ MEMORY = "memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {m
         (STATIC + "cpuCFSQuotaPeriod: 5ms", 36, None),
         (STATIC + "cpuCFSQuotaPeriod: 2s", 36, "2s must be between 1ms and 1sec, inclusive"),
         (STATIC + "memorySwap: {swapBehavior: Foo}", 36, 'must be one of: "", "LimitedSwap" or "NoSwap"'),
-        (STATIC + "memorySwap: {swapBehavior: UnlimitedSwap}", 29, None),
-        (STATIC + "memoryThrottlingFactor: 1.5", 36, None),
+        (STATIC + "cpuCFSQuotaPeriod: 2s", 35, "2s requires feature gate CustomCPUCFSQuotaPeriod"),
+        (
+            STATIC + "memorySwap: {swapBehavior: LimitedSwap}",
+            29,
+            "cannot be set when NodeSwap feature flag is disabled",
+        ),
+        (STATIC + SWAP + "memorySwap: {swapBehavior: UnlimitedSwap}", 29, None),
+        (STATIC + SWAP + "memorySwap: {swapBehavior: NoSwap}", 29, '"", "LimitedSwap", or "UnlimitedSwap"'),
+        (STATIC + SWAP + "memorySwap: {swapBehavior: UnlimitedSwap}", 30, '"", "LimitedSwap" or "NoSwap"'),
+        (STATIC + "memoryThrottlingFactor: 1.5", 36, "memoryThrottlingFactor 1.5 must be greater than 0"),
+        (STATIC + "memoryReservationPolicy: Foo", 36, 'option "Foo" specified for memoryReservationPolicy'),
         (STATIC + "featureGates: {MemoryQoS: true}", 36, None),
         (STATIC + "featureGates: {MemoryQoS: true}\nmemoryThrottlingFactor: 0", 36, "memoryThrottlingFactor 0 must be"),
         (STATIC + "memoryReservationPolicy: TieredReservation", 36, "requires MemoryQoS feature gate"),
