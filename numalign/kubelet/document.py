@@ -22,6 +22,10 @@ API_VERSION = "kubelet.config.k8s.io/v1beta1"
 KIND = "KubeletConfiguration"
 _MAX_BYTES = 4 << 20
 
+_META = {"apiversion": "apiVersion", "kind": "kind"}
+_WITHOUT_LINE = ("map merge requires", "cannot decode", "!!binary value", "document contains excessive", "json: ")
+"""The beginnings of the YAML library's messages that name no line, and of encoding/json's."""
+
 _POLICY_OF = {
     "cpuManagerPolicyOptions": "cpuManagerPolicy",
     "reservedSystemCPUs": "cpuManagerPolicy",
@@ -90,18 +94,23 @@ def decode(data: bytes, source: str, minor: int) -> Document:
     parsed, text = _parsed(data, source)
     try:
         _type_meta(parsed.value, text)
-        decoder = _Decoder(fields(minor))
-        values = decoder.object(parsed.value, KIND, (), decoder.known, sort=not text.lstrip().startswith("{"))
+        json = yaml.is_json(text)
+        decoder = _Decoder(fields(minor), json=json)
+        values = decoder.object(parsed.value, KIND, (), decoder.known, sort=not json)
     except Refused as refused:
         if refused.line is None and refused.path:
             place = parsed.places.get((*refused.path, "")) or parsed.places.get(refused.path)
             refused.line = place[0] if place else None
         raise
     ignored = [
-        Ignored(_dotted(path), source, parsed.places.get((*path, ""), (None,))[0], False) for path in decoder.unknown
+        Ignored(_dotted(path), source, parsed.places.get((*path, ""), (None,))[0], False)
+        for path in decoder.unknown
+        if not (len(path) == 1 and str(path[0]).lower() in _META)
     ]
     ignored += [Ignored(duplicate.key, source, duplicate.line, True) for duplicate in parsed.duplicates]
-    raw = {name: entry for name, entry in parsed.value.items() if name in decoder.known and entry is not None}
+    raw = {
+        name: yaml.plain(entry) for name, entry in parsed.value.items() if name in decoder.known and entry is not None
+    }
     places = named_places(parsed, source)
     return Document(source=source, values=values, raw=raw, places=places, ignored=tuple(ignored))
 
@@ -124,7 +133,7 @@ def named_places(parsed: yaml.Parsed, source: str) -> dict[yaml.Path, str]:
 def _parsed(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
     """The value of the text; a text that begins with a brace has to be JSON."""
     text = data.decode("utf-8-sig", "replace")
-    if text.lstrip().startswith("{"):
+    if yaml.is_json(text):
         try:
             gojson.decode(text)
         except ValueError as error:
@@ -134,22 +143,32 @@ def _parsed(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
     except CannotRead as error:
         where, _, what = error.message.removeprefix(f"{source}:").partition(": ")
         line = int(where.partition(":")[0]) if where.partition(":")[0].isdecimal() else None
-        message = (
-            f"failed to decode: error converting YAML to JSON: yaml: line {line}: {what}" if line else error.message
-        )
-        raise Refused("decode", message, line=line) from None
+        raise Refused("decode", _yaml_message(line, what) if line else error.message, line=line) from None
+
+
+def _yaml_message(line: int, what: str) -> str:
+    if what.startswith("json: "):
+        return f"failed to decode: {what}"
+    where = "" if what.startswith(_WITHOUT_LINE) else f"line {line}: "
+    return f"failed to decode: error converting YAML to JSON: yaml: {where}{what}"
 
 
 def _type_meta(value: Any, text: str) -> None:
-    meta = value if isinstance(value, dict) else {}
-    for field in ("apiVersion", "kind"):
-        if not isinstance(meta.get(field), str | None):
-            message = (
-                f"json: cannot unmarshal {gojson.kind_of(meta[field])} into Go struct field .{field} of type string"
-            )
+    """Refuses what is no KubeletConfiguration. The two names are read in any letters (apimachinery's
+    serializer/json/meta.go), of several the last: YAML becomes JSON with sorted keys."""
+    names = value if isinstance(value, dict) else {}
+    meta: dict[str, str] = {}
+    for name in names if yaml.is_json(text) else sorted(names):
+        field = _META.get(name.lower())
+        if field is None or names[name] is None:
+            continue
+        if not isinstance(names[name], str):
+            what = gojson.kind_of(names[name])
+            message = f"json: cannot unmarshal {what} into Go struct field .{field} of type string"
             raise Refused(
-                "decode", f"failed to decode: couldn't get version/kind; json parse error: {message}", (field,)
+                "decode", f"failed to decode: couldn't get version/kind; json parse error: {message}", (name,)
             )
+        meta[field] = names[name]
     if not meta.get("kind"):
         raise Refused("decode", f"failed to decode: Object 'Kind' is missing in '{text}'")
     if not meta.get("apiVersion"):
@@ -163,8 +182,10 @@ def _type_meta(value: Any, text: str) -> None:
 class _Decoder:
     """Takes values into Go's types; the first that does not fit ends it, in the order in which Go meets them."""
 
-    def __init__(self, known: Mapping[str, str]) -> None:
+    def __init__(self, known: Mapping[str, str], *, json: bool = False) -> None:
         self.known = known
+        self.json = json
+        self.map_at: int | None = None
         self.unknown: list[yaml.Path] = []
         self.struct = KIND
 
@@ -188,6 +209,8 @@ class _Decoder:
             return None
         simple = _SIMPLE.get(kind)
         if simple is not None:
+            if self.json and isinstance(value, yaml.JsonNumber) and kind in _RANGES:
+                raise self.refuse(value, kind, struct, path)
             return simple(value, lambda wanted=kind: self.refuse(value, wanted, struct, path), path)
         if kind.startswith("map[string]"):
             return self.entries(value, kind, kind.removeprefix("map[string]"), struct, path)
@@ -208,25 +231,30 @@ class _Decoder:
             raise self.refuse(value, kind, struct, path)
         empty = _EMPTY.get(inner)
         found = {}
+        self.map_at = len(path)
         for key in sorted(value):
             entry = self.value(value[key], inner, struct, (*path, key))
             found[key] = empty if entry is None else entry
+        self.map_at = None
         return found
 
     def refuse(self, value: Any, kind: str, struct: str, path: yaml.Path) -> Refused:
         """Go's word for a value that does not fit its type."""
         what = gojson.kind_of(value)
-        if what == "number" and kind in ("int32", "int64"):
-            what = f"number {value!r}" if isinstance(value, int) else f"number {value:g}"
-        names = ".".join(part for part in path if isinstance(part, str)) if kind not in _ENTRY_KINDS else ""
-        field = names or ".".join(part for part in path[:1] if isinstance(part, str))
+        if what == "number" and kind in _RANGES:
+            literal = value.text if isinstance(value, yaml.JsonNumber) else f"{value:g}"
+            what = f"number {value!r}" if isinstance(value, int) else f"number {literal}"
+        field = ".".join(part for part in path[: self.map_at] if isinstance(part, str))
         message = f"json: cannot unmarshal {what} into Go struct field {struct}.{field} of type {kind}"
         return Refused("decode", f"failed to decode: {message}", path)
 
 
 _EMPTY: dict[str, Any] = {"string": "", "bool": False, "quantity": Quantity()}
-_ENTRY_KINDS = frozenset({"string", "bool"})
-_RANGES = {"int32": 1 << 31, "int64": 1 << 63}
+_RANGES = {
+    "int32": (-(1 << 31), 1 << 31),
+    "int64": (-(1 << 63), 1 << 63),
+    "v1.VerbosityLevel": (0, 1 << 32),
+}
 
 Refuse = Callable[..., Refused]
 
@@ -243,10 +271,12 @@ def _bool(value: Any, refuse: Refuse, path: yaml.Path) -> bool:
     return value
 
 
-def _integer(bits: str) -> Callable[[Any, Refuse, yaml.Path], int]:
+def _integer(kind: str) -> Callable[[Any, Refuse, yaml.Path], int]:
+    first, end = _RANGES[kind]
+
     def integer(value: Any, refuse: Refuse, path: yaml.Path) -> int:
         whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) < 1e21)
-        if isinstance(value, bool) or not whole or not -_RANGES[bits] <= int(value) < _RANGES[bits]:
+        if isinstance(value, bool) or not whole or not first <= int(value) < end:
             raise refuse()
         return int(value)
 
@@ -268,6 +298,25 @@ def _duration(value: Any, refuse: Refuse, path: yaml.Path) -> int:
         return nanoseconds(value)
     except ValueError as error:
         raise Refused("decode", f"failed to decode: {error}", path) from None
+
+
+def _flush_frequency(value: Any, refuse: Refuse, path: yaml.Path) -> int:
+    """Text is a duration, a number nanoseconds (component-base/logs/api/v1/types.go, TimeOrMetaDuration)."""
+    if isinstance(value, str):
+        return _duration(value, refuse, path)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    said = gojson.encoded(value)
+    what = f"number {said}" if gojson.kind_of(value) == "number" else gojson.kind_of(value)
+    message = f'invalid duration "{said}": json: cannot unmarshal {what} into Go value of type time.Duration'
+    raise Refused("decode", f"failed to decode: {message}", path)
+
+
+def _time(value: Any, refuse: Refuse, path: yaml.Path) -> str:
+    if not isinstance(value, str):
+        what = gojson.kind_of(value)
+        raise Refused("decode", f"failed to decode: json: cannot unmarshal {what} into Go value of type string", path)
+    return value
 
 
 def _quantity(value: Any, refuse: Refuse, path: yaml.Path) -> Quantity:
@@ -302,6 +351,11 @@ _SIMPLE: dict[str, Callable[[Any, Refuse, yaml.Path], Any]] = {
     "bool": _bool,
     "int32": _integer("int32"),
     "int64": _integer("int64"),
+    "v1.VerbosityLevel": _integer("v1.VerbosityLevel"),
+    "v1.TaintEffect": _string,
+    "v1beta1.KubeletAuthorizationMode": _string,
+    "flushFrequency": _flush_frequency,
+    "time": _time,
     "float64": _float,
     "duration": _duration,
     "quantity": _quantity,
