@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from numalign.checks.finding import Finding, Subject
 from numalign.kubelet.document import Document, Refused
+from numalign.kubelet.dropins import ALPHA
 from numalign.kubelet.fields import nearest
 from numalign.kubelet.restart import obstacles
 from numalign.kubelet.rules import problems
 
-__all__ = ["ignored", "not_started", "refused", "state"]
+__all__ = ["drop_ins", "ignored", "not_started", "refused", "state"]
 
 
 def refused(error: Refused, source: str) -> Finding:
@@ -18,7 +19,7 @@ def refused(error: Refused, source: str) -> Finding:
     return Finding(
         id="config-not-loaded",
         severity="error",
-        place=f"{source}:{error.line}" if error.line else source,
+        place=error.placed(source),
         message=f"the kubelet does not load it: {_shortened(error.message)}",
         remedy=_load_remedy(error),
     )
@@ -43,6 +44,20 @@ def ignored(document: Document, minor: int) -> Iterator[Finding]:
             place=field.place,
             message=f"{field.field} is no field of Kubernetes 1.{minor}; the kubelet skips it",
             remedy=f"did you mean {near}?" if near else None,
+        )
+
+
+def drop_ins(document: Document, minor: int) -> Iterator[Finding]:
+    """Drop-ins where --config-dir was not yet for everyone (cmd/kubelet/app/server.go of 1.28 and 1.29)."""
+    if document.drop_ins and minor in ALPHA:
+        needs = f"Kubernetes 1.{minor} does not start with --config-dir unless KUBELET_CONFIG_DROPIN_DIR_ALPHA is set"
+        more = "; each drop-in sets every field that it does not name back to its default" if minor == ALPHA[0] else ""
+        yield Finding(
+            id="drop-ins-alpha",
+            severity="warning",
+            place=document.drop_ins[0],
+            message=needs + more,
+            remedy="set it in the kubelet's environment, or write everything into the file of --config",
         )
 
 

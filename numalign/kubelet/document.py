@@ -6,6 +6,7 @@ serializer and sigs.k8s.io/json; the words are Go's encoding/json's.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,7 +17,19 @@ from numalign.kubelet import gojson, yaml
 from numalign.kubelet.fields import STRUCTS, fields
 from numalign.quantity import Quantity
 
-__all__ = ["API_VERSION", "KIND", "Document", "Ignored", "Refused", "decode", "named_places", "typed"]
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "Document",
+    "Ignored",
+    "Refused",
+    "decode",
+    "dotted",
+    "named_places",
+    "parse",
+    "typed",
+    "unknown",
+]
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
 KIND = "KubeletConfiguration"
@@ -37,14 +50,22 @@ _POLICY_OF = {
 
 
 class Refused(Exception):
-    """The kubelet does not start on the configuration: the stage at which it stops, its message, and the place."""
+    """The kubelet does not start on the configuration: the stage at which it stops, its message, and where: a path and
+    line of the file of --config, or the `place` itself, a drop-in's or a flag."""
 
-    def __init__(self, stage: str, message: str, path: yaml.Path = (), line: int | None = None) -> None:
+    def __init__(
+        self, stage: str, message: str, path: yaml.Path = (), line: int | None = None, place: str | None = None
+    ) -> None:
         super().__init__(message)
         self.stage = stage
         self.message = message
         self.path = path
         self.line = line
+        self.place = place
+
+    def placed(self, source: str) -> str:
+        """`FILE:LINE`, where the file of --config is `source`."""
+        return self.place or (f"{source}:{self.line}" if self.line else source)
 
 
 class Ignored(msgspec.Struct, frozen=True):
@@ -64,7 +85,7 @@ class Ignored(msgspec.Struct, frozen=True):
 class Document(msgspec.Struct, frozen=True):
     """A configuration as decoded: the known fields, of their types, null ones left out; and where they stand.
 
-    `raw` has them as they were written, to merge.
+    `raw` has them as they were written, to merge; `drop_ins` are the files that were.
     """
 
     source: str
@@ -72,6 +93,7 @@ class Document(msgspec.Struct, frozen=True):
     raw: Mapping[str, Any]
     places: Mapping[yaml.Path, str]
     ignored: tuple[Ignored, ...]
+    drop_ins: tuple[str, ...] = ()
 
     def place(self, *path: str | int) -> str:
         """`FILE:LINE` of a field (where its name stands), or of what is written nearest to it: the field around it, or
@@ -91,7 +113,7 @@ def decode(data: bytes, source: str, minor: int) -> Document:
         raise CannotRead(f"{source}: larger than {_MAX_BYTES >> 20} MiB, which no kubelet configuration is")
     if not data:
         raise Refused("decode", f'kubelet config file "{source}" was empty')
-    parsed, text = _parsed(data, source)
+    parsed, text = parse(data, source)
     try:
         _type_meta(parsed.value, text)
         json = yaml.is_json(text)
@@ -103,7 +125,7 @@ def decode(data: bytes, source: str, minor: int) -> Document:
             refused.line = place[0] if place else None
         raise
     ignored = [
-        Ignored(_dotted(path), source, parsed.places.get((*path, ""), (None,))[0], False)
+        Ignored(dotted(path), source, parsed.places.get((*path, ""), (None,))[0], False)
         for path in decoder.unknown
         if not (len(path) == 1 and str(path[0]).lower() in _META)
     ]
@@ -121,6 +143,14 @@ def typed(values: Mapping[str, Any], minor: int) -> dict[str, Any]:
     return _Decoder(known).object(values, KIND, (), known)
 
 
+def unknown(values: Mapping[str, Any], minor: int) -> list[yaml.Path]:
+    """The paths of fields that are none, up to the first value of a wrong type."""
+    decoder = _Decoder(fields(minor))
+    with contextlib.suppress(Refused):
+        decoder.object(values, KIND, (), decoder.known)
+    return decoder.unknown
+
+
 def named_places(parsed: yaml.Parsed, source: str) -> dict[yaml.Path, str]:
     """`FILE:LINE` of every field: where its name stands, or an entry of a list begins."""
     found = {path: f"{source}:{place[0]}" for path, place in parsed.places.items() if not path or path[-1] != ""}
@@ -130,7 +160,7 @@ def named_places(parsed: yaml.Parsed, source: str) -> dict[yaml.Path, str]:
     return found
 
 
-def _parsed(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
+def parse(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
     """The value of the text; a text that begins with a brace has to be JSON."""
     text = data.decode("utf-8-sig", "replace")
     if yaml.is_json(text):
@@ -362,7 +392,7 @@ _SIMPLE: dict[str, Callable[[Any, Refuse, yaml.Path], Any]] = {
 }
 
 
-def _dotted(path: yaml.Path) -> str:
+def dotted(path: yaml.Path) -> str:
     """`reservedMemory[0].limits`, as the API machinery writes a path."""
     text = ""
     for part in path:

@@ -15,7 +15,8 @@ import numalign.kubelet.yaml
 from numalign.errors import CannotRead
 from numalign.kubelet import gojson, yaml
 from numalign.kubelet.document import Document, Refused, decode, nanoseconds
-from numalign.kubelet.effective import effective, parse_flags
+from numalign.kubelet.effective import effective
+from numalign.kubelet.flags import parse_flags
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import go_atoi, parse_cpus, settings
 from numalign.report.configuration import printed
