@@ -17,6 +17,8 @@ __all__ = ["GATE_RULES", "VALIDATION_RULES"]
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 SCOPES = ("container", "pod")
 _COMPRESSIBLE_SINCE = 32
+_EACH_SINCE = 31
+"""The version from which values of enforceNodeAllocatable are checked one by one, and for repetition."""
 
 
 def _feature_gates(settings: Settings, view: KubeletView) -> Iterator[Problem]:
@@ -78,6 +80,10 @@ def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     new = settings.minor >= _COMPRESSIBLE_SINCE
     cgroups = {"system": settings.system_reserved_cgroup, "kube": settings.kube_reserved_cgroup}
     given = settings.enforce
+    if settings.minor < _EACH_SINCE and given and not settings.cgroups_per_qos:
+        # of the whole list, `none` in it too
+        message = f"{flag} is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true"
+        yield _invalid("enforce-without-qos-cgroups", message, "cgroupsPerQOS", remedy="write cgroupsPerQOS: true")
     for part in cgroups if new else ():
         both = (f"{part}-reserved-compressible", f"{part}-reserved")
         if set(both) <= set(given):
@@ -85,7 +91,7 @@ def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             yield _invalid("enforce-both", message, field, remedy=f"keep one of {both[1]} and {both[0]}")
     seen: set[str] = set()
     for value in given:
-        if value in seen and settings.minor >= 31:
+        if value in seen and settings.minor >= _EACH_SINCE:
             yield _invalid("enforce-duplicate", f'duplicated enforcements "{value}" in {flag}', field)
             continue
         seen.add(value)
@@ -121,10 +127,8 @@ def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             message = f'option "{value}" specified for {flag}. Valid options are {listed} or "none"'
             yield _invalid("enforce-unknown", message, field)
             continue
-        if not settings.cgroups_per_qos:
+        if settings.minor >= _EACH_SINCE and not settings.cgroups_per_qos:
             message = f'cgroupsPerQOS (--cgroups-per-qos) must be set to true when "{value}" contained in {flag}'
-            if settings.minor < 31:
-                message = f"{flag} is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true"
             yield _invalid("enforce-without-qos-cgroups", message, "cgroupsPerQOS", remedy="write cgroupsPerQOS: true")
 
 

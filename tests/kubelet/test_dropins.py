@@ -9,6 +9,9 @@ import pytest
 
 from numalign.kubelet.document import Document, Refused
 from numalign.kubelet.effective import effective
+from numalign.kubelet.rules import problems
+from numalign.kubelet.settings import settings
+from tests.vectors import MACHINE
 
 HEADER = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 INTERNAL, VERSIONED = (29, 30, 31), (32, 36)
@@ -127,3 +130,19 @@ def test_what_is_wrong_in_a_drop_in_is_said_of_it(text: str, minor: int, place: 
 def test_numbers_of_json_drop_ins_may_have_a_fraction() -> None:
     text = b'{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "maxPods": 7.0}'
     assert effective(("f.yaml", HEADER.encode()), {"d/1.conf": text}, {}, 36).values["maxPods"] == 7
+
+
+@pytest.mark.parametrize(
+    ("enforce", "minor", "found"),
+    [
+        ("[]", 30, []),
+        ("[none]", 30, ["is not supported unless"]),
+        ("[none]", 31, []),
+        ("[pods]", 31, ["must be set to"]),
+    ],
+)
+def test_without_qos_cgroups_nothing_can_be_enforced(enforce: str, minor: int, found: list[str]) -> None:
+    text = f"cgroupsPerQOS: false\nenforceNodeAllocatable: {enforce}"
+    said = [problem.message for problem in problems(settings(merged(text, minor=minor).values, minor), MACHINE)]
+    assert len(said) == len(found)
+    assert all(part in message for part, message in zip(found, said, strict=True))

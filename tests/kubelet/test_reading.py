@@ -212,6 +212,8 @@ def test_merge_keys_and_aliases_are_followed() -> None:
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(SCALARS)), max_size=6), st.integers(27, 37))
 def test_any_configuration_is_judged_or_refused(entries: list[tuple[str, str]], minor: int) -> None:
     text = HEADER + "\n".join(f"{name}: {value}" for name, value in entries).encode()
+    with contextlib.suppress(Refused):
+        assert effective(("f.yaml", HEADER), {"d/1.conf": text, "d/2.conf": text}, {}, minor).values is not None
     try:
         document = effective(("f.yaml", text), {}, {}, minor)
     except Refused:
