@@ -31,7 +31,7 @@ from numalign.probe.warn import KUBELET_MAX_NUMA_NODES
 from numalign.reserve import Choice, Wishes, choose, places
 from numalign.reserve_memory import MemoryReservation, MemoryWishes, reserve_memory
 from numalign.shares import ShareTable, share_table
-from numalign.words import share
+from numalign.words import numa_nodes, share
 
 __all__ = ["SLOW_MEMORY_NODES", "Decision", "NodePlan", "Plan", "PlanWishes", "configuration_document", "make_plan"]
 
@@ -268,13 +268,17 @@ class _Draft:
             self._decide(f"{field}.{_L3}", "true", f"a container's CPUs share an L3 where they fit: {groups} L3 groups")
         self.configuration[field] = self._with_asked(field, own, self.asked[field])
         self.configuration["reservedSystemCPUs"] = str(choice.cpus)
-        place = "NUMA node" if machine.numa_nodes else "socket"
-        left = ", ".join(f"{len(cpus - choice.cpus)} on {place} {id}" for id, cpus in places(machine).items())
+        left: dict[int, list[int]] = {}
+        for id, cpus in places(machine).items():
+            left.setdefault(len(cpus - choice.cpus), []).append(id)
+        each = ", ".join(
+            f"{number} on {'each of ' if len(ids) > 1 else ''}{numa_nodes(ids)}" for number, ids in left.items()
+        )
         self._decide(
             "reservedSystemCPUs",
             str(choice.cpus),
             f"kept from exclusive use: {len(choice.cpus)} of {len(machine.online_cpus)} CPUs ({choice.reason}); "
-            f"left for exclusive use: {left}",
+            f"left for exclusive use: {each if machine.numa_nodes else 'the others'}",
         )
         if _STRICT in options(field, self.wishes.minor) and _STRICT not in self.asked[field]:
             self._decide(

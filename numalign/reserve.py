@@ -9,6 +9,7 @@ import msgspec
 from numalign.cpuset import CpuSet
 from numalign.errors import DoesNotHold
 from numalign.machine import Core, Machine
+from numalign.words import numa_nodes
 
 __all__ = ["Choice", "Wishes", "choose", "managed_minimum", "places", "whole_cores"]
 
@@ -196,19 +197,22 @@ def _even(machine: Machine, homes: dict[int, list[Core]]) -> Choice:
     minimum = managed_minimum(len(machine.online_cpus))
     needed = _at_least(homes, minimum)
     taken: list[Core] = []
-    notes = []
+    even: dict[tuple[int, int], list[int]] = {}
     for id, cores in homes.items():
         gpus = sum(gpu.numa_node == id for gpu in machine.gpus)
         number = needed[id]
         left = len(cores) - number
         if gpus and left >= gpus and left % gpus:
             number += left % gpus
-            notes.append(f"{len(cores) - number} cores on NUMA node {id} divide evenly among {gpus} GPUs")
+            even.setdefault((len(cores) - number, gpus), []).append(id)
         taken += cores[:number]
     cpus = _taken(taken)
     asked = f"at least {minimum}m, as GKE and EKS keep on {len(machine.online_cpus)} CPUs"
     if cpus == machine.online_cpus:
         return _fewest(machine, homes, minimum, asked)
+    notes = [
+        f"{number} cores on {numa_nodes(ids)} divide evenly among {gpus} GPUs" for (number, gpus), ids in even.items()
+    ]
     return Choice(cpus, "; ".join([f"{asked}, and a core on each NUMA node", *notes]))
 
 

@@ -16,7 +16,7 @@ from numalign.errors import DoesNotHold
 from numalign.kubelet.settings import default_eviction_hard
 from numalign.machine import Machine, NumaNode
 from numalign.quantity import Quantity
-from numalign.words import size
+from numalign.words import numa_nodes, size
 
 __all__ = ["MemoryReservation", "MemoryWishes", "reserve_memory"]
 
@@ -25,6 +25,7 @@ _KUBE = Quantity.parse(f"{255 + 11 * _PODS}Mi")
 _SYSTEM = Quantity.parse("1Gi")
 _EVICTION = Quantity.parse("100Mi")
 _STEP = 1 << 20
+_SIGNAL = "memory.available"
 
 
 class MemoryWishes(msgspec.Struct, frozen=True):
@@ -51,11 +52,14 @@ class MemoryReservation(msgspec.Struct, frozen=True):
     def eviction_hard(self, minor: int) -> Mapping[str, str]:
         """The hard thresholds with this one for memory; the others stay as they are by default."""
         others = default_eviction_hard({}, minor) if self.thresholds is None else self.thresholds
-        return {**others, "memory.available": str(self.eviction)}
+        return {"memory.available": str(self.eviction), **{name: others[name] for name in others if name != _SIGNAL}}
 
     def words(self) -> str:
         """`746Mi on NUMA node 0, 745Mi on NUMA node 1`."""
-        return ", ".join(f"{amount} on NUMA node {id}" for id, amount in self.by_node.items())
+        alike: dict[str, list[int]] = {}
+        for id, amount in self.by_node.items():
+            alike.setdefault(str(amount), []).append(id)
+        return ", ".join(f"{amount} on {numa_nodes(ids)}" for amount, ids in alike.items())
 
 
 def reserve_memory(machine: Machine, reserved_cpus: CpuSet, wishes: MemoryWishes) -> MemoryReservation:

@@ -13,6 +13,7 @@ __all__ = [
     "few",
     "folded",
     "headline",
+    "numa_nodes",
     "printable",
     "share",
     "short_cpu_model",
@@ -60,6 +61,12 @@ def few(names: Sequence[str], at_most: int = 4) -> str:
     """The first names, and how many more there are."""
     shown = ", ".join(names[:at_most])
     return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
+
+
+def numa_nodes(ids: Iterable[int]) -> str:
+    """`NUMA node 0`, `NUMA nodes 0,2-3`."""
+    listed = CpuSet(ids)
+    return f"NUMA node{'s' if len(listed) > 1 else ''} {listed}"
 
 
 def short_cpu_model(model: str) -> str:

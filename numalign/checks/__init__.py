@@ -75,7 +75,7 @@ def judge(machine: Machine, document: Document, minor: int, state: State = NO_ST
         state=state,
     )
     found = [*configuration.ignored(document, minor), *configuration.drop_ins(document, minor)]
-    found += configuration.not_started(subject)
+    found += [*configuration.gates_not_judged(document, minor), *configuration.not_started(subject)]
     found += configuration.state(subject)
     for check in CHECKS:
         found += check(subject)

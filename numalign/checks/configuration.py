@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from numalign.checks.finding import Finding, Subject
 from numalign.kubelet.document import Document, Refused
@@ -10,8 +11,9 @@ from numalign.kubelet.dropins import ALPHA
 from numalign.kubelet.fields import nearest
 from numalign.kubelet.restart import obstacles
 from numalign.kubelet.rules import problems
+from numalign.kubelet.versions import gates, gone
 
-__all__ = ["drop_ins", "ignored", "not_started", "refused", "state"]
+__all__ = ["drop_ins", "gates_not_judged", "ignored", "not_started", "refused", "state"]
 
 
 def refused(error: Refused, source: str) -> Finding:
@@ -44,6 +46,24 @@ def ignored(document: Document, minor: int) -> Iterator[Finding]:
             place=field.place,
             message=f"{field.field} is no field of Kubernetes 1.{minor}; the kubelet skips it",
             remedy=f"did you mean {near}?" if near else None,
+        )
+
+
+def gates_not_judged(document: Document, minor: int) -> Iterator[Finding]:
+    """Feature gates outside what numalign knows: most are others of the kubelet's, a misspelt one keeps it from
+    starting."""
+    known = {*gates(minor), *gone(minor), "AllAlpha", "AllBeta"}
+    for name in document.values.get("featureGates") or {}:
+        if name in known:
+            continue
+        near = get_close_matches(name, known, n=1, cutoff=0.85)
+        yield Finding(
+            id="feature-gate-not-judged",
+            severity="warning" if near else "info",
+            place=document.place("featureGates", name),
+            message=f"{name} is no feature gate that numalign knows: where Kubernetes 1.{minor} does not have it "
+            f"either, the kubelet does not start (unrecognized feature gate: {name})",
+            remedy=f"did you mean {near[0]}?" if near else None,
         )
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "Refused",
     "decode",
     "dotted",
+    "go_duration",
     "named_places",
     "parse",
     "typed",
@@ -125,9 +126,7 @@ def decode(data: bytes, source: str, minor: int) -> Document:
             refused.line = place[0] if place else None
         raise
     ignored = [
-        Ignored(dotted(path), source, parsed.places.get((*path, ""), (None,))[0], False)
-        for path in decoder.unknown
-        if not (len(path) == 1 and str(path[0]).lower() in _META)
+        Ignored(dotted(path), source, parsed.places.get((*path, ""), (None,))[0], False) for path in decoder.unknown
     ]
     ignored += [Ignored(duplicate.key, source, duplicate.line, True) for duplicate in parsed.duplicates]
     raw = {
@@ -374,6 +373,24 @@ def nanoseconds(text: str) -> int:
     if total >= 1 << 63:
         raise ValueError(f'time: invalid duration "{text}"')
     return sign * total
+
+
+def go_duration(nanoseconds: int) -> str:
+    """A duration as Go prints it.
+
+    >>> go_duration(5_000_000), go_duration(2_000_000_000), go_duration(1500), go_duration(5400 * 10**9)
+    ('5ms', '2s', '1.5µs', '1h30m0s')
+    """
+    sign, rest = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
+    for unit, size in (("ns", 1), ("µs", 1000), ("ms", 10**6)):
+        if rest < size * 1000:
+            return f"{sign}{rest / size:.9g}{unit}" if rest else "0s"
+    minutes, seconds = divmod(rest, 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{seconds / 10**9:.9g}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{sign}{hours}h{text}" if hours else f"{sign}{text}"
 
 
 _SIMPLE: dict[str, Callable[[Any, Refuse, yaml.Path], Any]] = {

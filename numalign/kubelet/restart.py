@@ -28,6 +28,7 @@ from numalign.quantity import Quantity
 __all__ = ["STATE_FOLDER", "Obstacle", "default_memory_state", "obstacles"]
 
 STATE_FOLDER = "/var/lib/kubelet"
+_GROUP_SUMS_SINCE = 32
 
 
 class Obstacle(msgspec.Struct, frozen=True):
@@ -96,10 +97,11 @@ def _wrong_cpu_state(settings: Settings, view: KubeletView, state: CpuState) -> 
                 message = f'pod: {pod}, container: {name} cpuset: "{cpus}" overlaps with default cpuset "{default}"'
                 return message, "the file was edited, or written by two kubelets"
             known |= cpus
-    if known != view.cpus:
-        message = f'current set of available CPUs "{view.cpus}" doesn\'t match with CPUs in state "{known}"'
-        changes = [f"CPUs {view.cpus - known} are new"] if view.cpus - known else []
-        changes += [f"CPUs {known - view.cpus} are gone"] if known - view.cpus else []
+    available = view.cpus - reserved if settings.option("strict-cpu-reservation") else view.cpus
+    if known != available:
+        message = f'current set of available CPUs "{available}" doesn\'t match with CPUs in state "{known}"'
+        changes = [f"CPUs {available - known} are new"] if available - known else []
+        changes += [f"CPUs {known - available} are gone"] if known - available else []
         return message, " and ".join(changes) + " since the file was written"
     return None
 
@@ -143,13 +145,15 @@ def _wrong_memory_state(settings: Settings, view: KubeletView, state: MemoryStat
                         f"{where} {wrong} that does not exist",
                         "NUMA nodes or huge pages went since the file was written",
                     )
-    why = _difference(state.machine, expected)
+    why = _difference(state.machine, expected, grouped=settings.minor >= _GROUP_SUMS_SINCE)
     return ("[memorymanager] the expected machine state is different from the real one", why) if why else None
 
 
 def default_memory_state(settings: Settings, view: KubeletView) -> dict[int, MemoryNode]:
     """The memory manager's state with nothing given out."""
-    reserved = dict(settings.reserved_memory)
+    reserved: dict[int, dict[str, Quantity]] = {}
+    for id, limits in settings.reserved_memory:
+        reserved.setdefault(id, {}).update(limits)
     found = {}
     for node in view.nodes:
         own = reserved.get(node.id, {})
@@ -185,8 +189,9 @@ def _assign(machine: dict[int, MemoryNode], nodes: list[int], kind: str, size: i
     return None
 
 
-def _difference(have: dict[int, MemoryNode], want: dict[int, MemoryNode]) -> str | None:
-    """The first difference that the kubelet minds, in words; of a group of NUMA nodes only the sums count."""
+def _difference(have: dict[int, MemoryNode], want: dict[int, MemoryNode], *, grouped: bool) -> str | None:
+    """The first difference that the kubelet minds, in words; of a group of NUMA nodes only the sums count where it is
+    `grouped`, each NUMA node's own amounts before."""
     if set(have) != set(want):
         return f"the file has NUMA nodes {_ids(have)}, the machine {_ids(want)}"
     for id in sorted(have):
@@ -202,7 +207,7 @@ def _difference(have: dict[int, MemoryNode], want: dict[int, MemoryNode]) -> str
                 if before != after:
                     moved = f"{after} bytes now and {before} in the file ({after - before:+})"
                     return f"{what} {name} of NUMA node {id} is {moved}"
-            group = [node for node in one.cells or () if node in have]
+            group = [node for node in one.cells or () if node in have] if grouped else [id]
             for field in ("free", "reserved"):
                 if _sum(have, group, name, field) != _sum(want, group, name, field):
                     return f"{field} {name} of NUMA nodes {group} contradicts the file's entries"

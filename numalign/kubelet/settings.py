@@ -53,6 +53,8 @@ _EVICTION_HARD = {
 }
 _IMAGEFS_INODES_SINCE = 30
 _MERGE_EVICTION_SINCE = 33
+_NO_THROTTLING_SINCE = 37
+"""The version from which memoryThrottlingFactor has no default."""
 
 
 DECISIVE = {
@@ -99,6 +101,12 @@ class Settings(msgspec.Struct, frozen=True):
     eviction_grace: Mapping[str, str]
     eviction_reclaim: Mapping[str, str]
     feature_gates: Mapping[str, bool]
+    cfs_quota_period: int = 100_000_000
+    swap_behavior: str = ""
+    throttling_factor: float | None = None
+    memory_reservation_policy: str = ""
+    system_cgroups: str = ""
+    cgroup_root: str = ""
 
     def enabled(self, gate: str) -> bool:
         """Whether a feature gate is on; one that the version does not have is off."""
@@ -124,8 +132,11 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def settings(values: Mapping[str, Any], minor: int) -> Settings:
-    """The settings of a decoded document; empty strings and missing fields take the kubelet's defaults."""
-    return Settings(
+    """The settings of a decoded document; empty strings and missing fields take the kubelet's defaults.
+
+    `cfs_quota_period` is in nanoseconds. Without its feature gate (1.27 to 1.31) there is no memory manager.
+    """
+    found = Settings(
         minor=minor,
         cpu_policy=values.get("cpuManagerPolicy") or "none",
         cpu_options=values.get("cpuManagerPolicyOptions") or {},
@@ -144,12 +155,21 @@ def settings(values: Mapping[str, Any], minor: int) -> Settings:
         system_reserved_cgroup=values.get("systemReservedCgroup") or "",
         enforce=tuple(values.get("enforceNodeAllocatable", ("pods",))),
         cgroups_per_qos=values.get("cgroupsPerQOS", True),
-        eviction_hard=default_eviction_hard(values, minor),
+        eviction_hard=values["evictionHard"] if "evictionHard" in values else default_eviction_hard(values, minor),
         eviction_soft=values.get("evictionSoft") or {},
         eviction_grace=values.get("evictionSoftGracePeriod") or {},
         eviction_reclaim=values.get("evictionMinimumReclaim") or {},
         feature_gates=values.get("featureGates") or {},
+        cfs_quota_period=values.get("cpuCFSQuotaPeriod") or 100_000_000,
+        swap_behavior=(values.get("memorySwap") or {}).get("swapBehavior") or "",
+        throttling_factor=values.get("memoryThrottlingFactor", 0.9 if minor < _NO_THROTTLING_SINCE else None),
+        memory_reservation_policy=values.get("memoryReservationPolicy") or "",
+        system_cgroups=values.get("systemCgroups") or "",
+        cgroup_root=values.get("cgroupRoot") or "",
     )
+    if "MemoryManager" in gates(minor) and not found.enabled("MemoryManager"):
+        return msgspec.structs.replace(found, memory_policy="None")
+    return found
 
 
 def parse_cpus(text: str) -> CpuSet:

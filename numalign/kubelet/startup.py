@@ -192,6 +192,19 @@ def _topology_manager(settings: Settings, view: KubeletView) -> Iterator[Problem
         yield _start("numa-node-limit", message, field if limit is not None else "topologyManagerPolicy", remedy=remedy)
 
 
+def _cpu_options_gate(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    """Before 1.33 the options have a feature gate of their own (cmd/kubelet/app/server.go)."""
+    if settings.cpu_options and not settings.enabled("CPUManagerPolicyOptions"):
+        shown = " ".join(f"{name}:{settings.cpu_options[name]}" for name in sorted(settings.cpu_options))
+        yield _start(
+            "cpu-options-gate",
+            f'CPU Manager policy options map[{shown}] require feature gates "CPUManager", "CPUManagerPolicyOptions" '
+            "enabled",
+            CPU_OPTIONS,
+            remedy="take CPUManagerPolicyOptions out of featureGates, or the options",
+        )
+
+
 def _cpu_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     policy, field = settings.cpu_policy, "cpuManagerPolicy"
     if policy == "none" and settings.cpu_options:
@@ -341,7 +354,7 @@ def _start(id: str, message: str, *path: str | int, remedy: str | None = None) -
     return Problem(id, "start", message, path, remedy)
 
 
-_FIRST: tuple[Rule, ...] = (_reserved_cpus_online, _reservations, _eviction)
+_FIRST: tuple[Rule, ...] = (_reserved_cpus_online, _reservations, _eviction, _cpu_options_gate)
 _MANAGERS: tuple[Rule, ...] = (_topology_manager, _cpu_manager, _memory_manager, _allocatable, _soft_eviction)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from numalign.kubelet.document import go_duration
 from numalign.kubelet.problem import Problem, Rule
 from numalign.kubelet.settings import Settings, parse_cpus
 from numalign.kubelet.versions import dependencies, gates, gone
@@ -19,6 +20,9 @@ SCOPES = ("container", "pod")
 _COMPRESSIBLE_SINCE = 32
 _EACH_SINCE = 31
 """The version from which values of enforceNodeAllocatable are checked one by one, and for repetition."""
+_UNLIMITED_SWAP_UNTIL = 29
+_FACTOR_MAY_BE_MISSING_SINCE = 37
+_DEFAULT_PERIOD, _SHORTEST_PERIOD, _LONGEST_PERIOD = 100_000_000, 1_000_000, 1_000_000_000
 
 
 def _feature_gates(settings: Settings, view: KubeletView) -> Iterator[Problem]:
@@ -178,9 +182,62 @@ def _reserved_memory_entries(settings: Settings, view: KubeletView) -> Iterator[
             seen.add((node, name))
 
 
+def _cfs_quota_period(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    period, field = settings.cfs_quota_period, "cpuCFSQuotaPeriod"
+    flag = f"{field} (--cpu-cfs-quota-period) {go_duration(period)}"
+    if period != _DEFAULT_PERIOD and not settings.enabled("CustomCPUCFSQuotaPeriod"):
+        message = f"{flag} requires feature gate CustomCPUCFSQuotaPeriod"
+        yield _invalid("cfs-quota-period", message, field, remedy="write featureGates: {CustomCPUCFSQuotaPeriod: true}")
+    if not _SHORTEST_PERIOD <= period <= _LONGEST_PERIOD:
+        message = f"{flag} must be between 1ms and 1sec, inclusive"
+        yield _invalid("cfs-quota-period", message, field, remedy=f"write {field}: 100ms")
+
+
+def _swap(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    behavior, field = settings.swap_behavior, "memorySwap"
+    unlimited = ("UnlimitedSwap",) if settings.minor <= _UNLIMITED_SWAP_UNTIL else ()
+    if behavior not in ("", "LimitedSwap", "NoSwap", *unlimited):
+        choices = '"", "LimitedSwap", "UnlimitedSwap" or "NoSwap"' if unlimited else '"", "LimitedSwap" or "NoSwap"'
+        message = f'{field}.swapBehavior "{behavior}" must be one of: {choices}'
+        yield _invalid("swap-behavior", message, field, "swapBehavior", remedy="write swapBehavior: NoSwap")
+
+
+def _memory_qos(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    factor, field = settings.throttling_factor, "memoryThrottlingFactor"
+    policy, policy_field = settings.memory_reservation_policy, "memoryReservationPolicy"
+    on = settings.enabled("MemoryQoS")
+    if on and factor is None and settings.minor < _FACTOR_MAY_BE_MISSING_SINCE:
+        message = f"{field} is required when MemoryQoS feature flag is enabled"
+        yield _invalid("memory-throttling-factor", message, field, remedy=f"write {field}: 0.9")
+    if on and factor is not None and not 0 < factor <= 1:
+        message = f"{field} {factor:g} must be greater than 0 and less than or equal to 1.0"
+        yield _invalid("memory-throttling-factor", message, field, remedy=f"write {field}: 0.9")
+    if policy and policy != "None" and not on:
+        message = f'{policy_field} "{policy}" requires MemoryQoS feature gate to be enabled'
+        yield _invalid("memory-reservation-policy", message, policy_field, remedy=f"take {policy_field} out")
+    if policy not in ("", "None", "TieredReservation"):
+        message = f'option "{policy}" specified for {policy_field}. Valid options are "None" or "TieredReservation"'
+        yield _invalid("memory-reservation-policy", message, policy_field, remedy=f"take {policy_field} out")
+
+
+def _system_cgroups(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    if settings.system_cgroups and not settings.cgroup_root:
+        message = "systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified"
+        yield _invalid("system-cgroups", message, "systemCgroups", remedy="write cgroupRoot: / too")
+
+
 def _invalid(id: str, message: str, *path: str | int, remedy: str | None = None) -> Problem:
     return Problem(id, "validate", f"invalid configuration: {message}", path, remedy)
 
 
 GATE_RULES: tuple[Rule, ...] = (_feature_gates,)
-VALIDATION_RULES: tuple[Rule, ...] = (_topology_names, _enforce, _reserved_cpus_list, _reserved_memory_entries)
+VALIDATION_RULES: tuple[Rule, ...] = (
+    _system_cgroups,
+    _cfs_quota_period,
+    _topology_names,
+    _swap,
+    _enforce,
+    _reserved_cpus_list,
+    _reserved_memory_entries,
+    _memory_qos,
+)

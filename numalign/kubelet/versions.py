@@ -101,6 +101,7 @@ _GATES = """
     MemoryManager                              27 B+  32 G+L  36 -
     MemoryQoS                                  27 A0  37 B+
     MutablePodResourcesForSuspendedJobs        35 A0  36 B+
+    NodeDeclaredFeatures                       35 A0  36 B+
     NodeSwap                                   27 A0  28 B0  30 B+  34 G+L
     PodLevelResourceManagers                   36 A0  37 B0
     PodLevelResources                          32 A0  34 B+
@@ -144,10 +145,14 @@ GROUP_GATES: Mapping[str, Mapping[Group, str]] = {
 # A gate, the gates that it needs, and the version from which the kubelet minds (no version before 1.35 does).
 _DEPENDENCIES: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("DRAExtendedResource", ("DynamicResourceAllocation",), 35),
-    ("InPlacePodLevelResourcesVerticalScaling", ("InPlacePodVerticalScaling", "PodLevelResources"), 35),
+    (
+        "InPlacePodLevelResourcesVerticalScaling",
+        ("InPlacePodVerticalScaling", "PodLevelResources", "NodeDeclaredFeatures"),
+        35,
+    ),
     ("InPlacePodVerticalScalingExclusiveCPUs", ("InPlacePodVerticalScaling",), 35),
     ("InPlacePodVerticalScalingExclusiveMemory", ("InPlacePodVerticalScaling",), 35),
-    ("InPlacePodVerticalScalingInitContainers", ("InPlacePodVerticalScaling",), 36),
+    ("InPlacePodVerticalScalingInitContainers", ("InPlacePodVerticalScaling", "NodeDeclaredFeatures"), 36),
     ("PodLevelResourceManagers", ("PodLevelResources",), 36),
     ("PodLevelResourcesFixDefaulting", ("PodLevelResources",), 37),
     ("PodLevelResourcesFixKubeletQOSClass", ("PodLevelResources",), 37),

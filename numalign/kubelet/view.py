@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from numalign.cpuset import CpuSet
-from numalign.machine import Machine
+from numalign.machine import Machine, NumaNode
 
 __all__ = ["KubeletView", "ViewNode", "kubelet_view"]
 
@@ -62,6 +62,11 @@ class KubeletView(msgspec.Struct, frozen=True):
         return len(self.cpus) // self.cores if self.cores else 0
 
 
+def _hugepages(node: NumaNode) -> dict[int, int]:
+    """Pages by size; a size without any page is a resource of 0 to the kubelet."""
+    return {pages.size: pages.total for pages in node.hugepages if pages.total is not None}
+
+
 def kubelet_view(machine: Machine) -> KubeletView:
     """The view of a machine. Without NUMA nodes the kubelet takes each socket for one, and knows no memory of it."""
     by_place: dict[int, dict[tuple[int, int], int]] = {}
@@ -86,7 +91,7 @@ def kubelet_view(machine: Machine) -> KubeletView:
                 memory_bytes=(node.memory_bytes or 0) if node else 0,
                 cores=tuple(sorted((CpuSet.from_mask(bits) for bits in cores.values()), key=CpuSet.first)),
                 sockets=frozenset(socket for socket, _ in cores),
-                hugepages={pages.size: pages.total for pages in node.hugepages if pages.total} if node else {},
+                hugepages=_hugepages(node) if node else {},
                 distances=tuple(node.distances[to] for to in sorted(node.distances))
                 if node and node.distances
                 else None,

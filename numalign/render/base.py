@@ -23,6 +23,7 @@ __all__ = ["check_document", "memory_wishes", "merge"]
 
 _MAPS = ("cpuManagerPolicyOptions", "topologyManagerPolicyOptions", "featureGates", "kubeReserved", "systemReserved")
 """Fields whose entries are set one by one; those that are there and not the plan's stay."""
+_LIST = "reservedMemory"
 _WIDTH = 100
 _LIST_IN_MAP = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)- ", re.MULTILINE)
 
@@ -61,6 +62,7 @@ def merge(data: bytes, name: str, plan: Plan, minor: int) -> bytes:
     yaml.explicit_start = text.startswith("---")
     try:
         documents = list(yaml.load_all(text))
+        behind = _comments_behind_list(documents[0], text)
         _set_fields(documents[0], plan, comments=True)
         stream = io.StringIO()
         yaml.dump_all(documents, stream)
@@ -68,7 +70,7 @@ def merge(data: bytes, name: str, plan: Plan, minor: int) -> bytes:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         place = name if line is None else f"{name}:{line + 1}"
         raise DoesNotHold(f"{place}: cannot be written back: {getattr(error, 'problem', None) or error}") from error
-    merged = stream.getvalue()
+    merged = _with_comments(stream.getvalue(), *behind)
     return merged.replace("\n", "\r\n").encode() if "\r\n" in text else merged.encode()
 
 
@@ -120,6 +122,30 @@ def _set_fields(document: Any, plan: Plan, *, comments: bool) -> None:
             document[field] = _style(value, comments)
             if new and comments:
                 _comment(document, field, plan.reason(field))
+
+
+def _comments_behind_list(document: Any, text: str) -> tuple[list[str], str | None]:
+    """The comment lines between reservedMemory and the next field, and that field (None: the end): ruamel.yaml hangs
+    them on the list's last entry, with which they would go."""
+    if _LIST not in document:
+        return [], None
+    lines, fields = text.splitlines(), list(document)
+    further = fields[fields.index(_LIST) + 1 :]
+    end = document.lc.key(further[0])[0] if further else len(lines)
+    found: list[str] = []
+    for line in reversed(lines[document.lc.key(_LIST)[0] + 1 : end]):
+        if line.strip() and not line.startswith("#"):
+            break
+        found.insert(0, line)
+    return found, further[0] if further else None
+
+
+def _with_comments(text: str, comments: list[str], field: str | None) -> str:
+    lines = text.splitlines()
+    if not any(comments) or all(comment in lines for comment in comments):
+        return text
+    place = next((i for i, line in enumerate(lines) if field is not None and line.startswith(f"{field}:")), len(lines))
+    return "\n".join([*lines[:place], *comments, *lines[place:]]) + "\n"
 
 
 def _comment(document: Any, field: str, reason: str) -> None:

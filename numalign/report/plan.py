@@ -94,7 +94,5 @@ def _limits(table: ShareTable) -> list[str]:
         lines.append(f"exclusive CPUs come in steps of {table.cpus_per_core}, the CPUs of a core")
     if table.restricted_refuses and table.policy == "restricted":
         refused = ", ".join(table.restricted_refuses)
-        lines.append(
-            f"restricted refuses requests of {refused} CPUs: they need more NUMA nodes than so many CPUs would"
-        )
+        lines.append(f"restricted refuses {refused} CPUs: without the reserved ones they need more NUMA nodes")
     return lines

@@ -14,7 +14,7 @@ from numalign.cpuset import CpuSet
 from numalign.machine import Machine
 from numalign.reserve import whole_cores
 from tests import machines
-from tests.conftest import Golden, Run
+from tests.conftest import Run
 
 
 @pytest.mark.parametrize("name", machines.names())
@@ -31,11 +31,6 @@ def test_the_default_passes_verify_on_every_machine(
     report = run("verify", "--config", tmp_path / "kubelet.yaml", "--root", tree(name), "-o", "json")
     found = [finding["id"] for finding in json.loads(report.stdout)["findings"] if finding["severity"] == "error"]
     assert (report.returncode, found) == (0, [])
-
-
-def test_it_says_why_in_comments(run: Run, tree: Callable[[str], Path], golden: Golden) -> None:
-    done = run("render", "kubelet-config", "--root", tree("dgx-h100"))
-    assert done.stdout == golden("dgx-h100.kubelet-config", done.stdout)
 
 
 def test_the_reserved_cpus_can_be_said(run: Run, tree: Callable[[str], Path]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numalign.kubelet.yaml
-from numalign.errors import CannotRead
+from numalign.errors import CannotRead, WrongUsage
 from numalign.kubelet import gojson, yaml
 from numalign.kubelet.document import Document, Refused, decode, nanoseconds
 from numalign.kubelet.effective import effective
@@ -184,7 +184,7 @@ def test_halves_of_characters_in_json_never_get_out() -> None:
 
 def test_the_kind_is_read_in_any_letters() -> None:
     document = decode(HEADER.replace(b"kind", b"Kind") + b"maxPods: 1", "f.yaml", 36)
-    assert (document.values["maxPods"], document.ignored) == (1, ())
+    assert (document.values["maxPods"], [field.field for field in document.ignored]) == (1, ["Kind"])
 
 
 def test_newer_fields_are_unknown_to_older_kubelets() -> None:
@@ -202,6 +202,92 @@ def test_bom_and_crlf_and_json_are_read() -> None:
     assert decode(b"\xef\xbb\xbf" + HEADER.replace(b"\n", b"\r\n") + b"maxPods: 7\r\n", "f", 36).values["maxPods"] == 7
     text = b'{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "maxPods": 7}'
     assert decode(text, "f", 36).values["maxPods"] == 7
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"clusterDomain: a\t# comment",
+        b"clusterDomain: a\t",
+        b'clusterDomain: "a"\t',
+        b"clusterDomain:\ta",
+        b"clusterDomain: [\ta\t]",
+    ],
+)
+def test_tabs_are_blanks_behind_values_and_colons(text: bytes) -> None:
+    if b"[" in text:
+        assert refusal(text)[0].endswith("of type string")
+    else:
+        assert load(text).values["clusterDomain"] == "a"
+
+
+def test_a_tab_is_no_indentation() -> None:
+    assert "character" in refusal(b"kubeReserved:\n\tcpu: 1")[0]
+
+
+def test_surrogates_are_joined_or_replaced() -> None:
+    pair = decode(
+        b'{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","clusterDomain":"\\ud83d\\ude00"}',
+        "f",
+        36,
+    )
+    assert pair.values["clusterDomain"] == "\U0001f600"
+    assert refusal(b'clusterDomain: "a\\ud83d"')[0].endswith("found invalid Unicode character escape code")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            b"registerWithTaints: [{key: a, value: true, effect: NoSchedule}]",
+            "cannot unmarshal bool into Go struct field Taint.registerWithTaints.value of type string",
+        ),
+        (
+            b"logging: {verbosity: abc}",
+            "cannot unmarshal string into Go struct field LoggingConfiguration.logging.verbosity of type v1.VerbosityLevel",
+        ),
+        (b"tracing: {samplingRatePerMillion: x}", "of type int32"),
+    ],
+)
+def test_structs_inside_are_looked_into(text: bytes, message: str) -> None:
+    assert message in refusal(text)[0]
+
+
+def test_fields_that_structs_inside_do_not_have_are_named() -> None:
+    found = load(
+        b"registerWithTaints: [{key: a, val: b}]\nlogging: {formt: json, flushFrequency: 5, options: {json: {split: true}}}\n"
+    )
+    assert sorted(field.field for field in found.ignored) == [
+        "logging.formt",
+        "logging.options.json.split",
+        "registerWithTaints[0].val",
+    ]
+
+
+def test_kind_in_other_letters_is_read_and_ignored() -> None:
+    found = decode(b"apiVersion: kubelet.config.k8s.io/v1beta1\nKind: KubeletConfiguration\nmaxPods: 5\n", "f.yaml", 36)
+    assert (found.values["maxPods"], [field.field for field in found.ignored]) == (5, ["Kind"])
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    (b"x: &x {maxPods: 5}\n<<: 5", "map merge requires map or sequence of maps as the value"),
+    (b"<<: [3]", "map merge requires map or sequence of maps as the value"),
+])  # fmt: skip
+def test_only_mappings_are_merged(text: bytes, says: str) -> None:
+    assert says in refusal(text)[0]
+
+
+def test_another_yaml_is_refused() -> None:
+    with pytest.raises(Refused, match="incompatible YAML"):
+        decode(b"%YAML 1.2\n---\n" + HEADER, "f.yaml", 36)
+    assert decode(b"%YAML 1.1\n---\n" + HEADER, "f.yaml", 36).values["kind"] == "KubeletConfiguration"
+
+
+def test_a_merge_goes_over_what_stands_before_it() -> None:
+    assert load(b"x: &x {maxPods: 5}\nmaxPods: 6\n<<: *x").values["maxPods"] == 5
+    assert load(b"x: &x {maxPods: 5}\n<<: *x\nmaxPods: 6").values["maxPods"] == 6
+    assert load(b"x: &x {maxPods: 5}\ny: &y {maxPods: 7}\n<<: [*x, *y]").values["maxPods"] == 5
+    assert "maxPods" not in load(b'x: &x {maxPods: 5}\n"<<": *x').values
 
 
 def test_merge_keys_and_aliases_are_followed() -> None:
@@ -364,3 +450,39 @@ def test_cpu_lists_are_read_as_the_kubelet_does() -> None:
 def test_the_examples_hold() -> None:
     failed, tried = doctest.testmod(numalign.kubelet.yaml)
     assert (failed, tried > 0) == (0, True)
+
+
+def test_flags_that_stand_several_times_add_up() -> None:
+    found = parse_flags(
+        "--reserved-memory 0:memory=50Mi --reserved-memory 1:memory=60Mi --feature-gates=A=true --feature-gates B=false "
+        "--kube-reserved='cpu=1, memory=1Gi' --kube-reserved=pid=9 --cpu-manager-policy=none --cpu-manager-policy=static"
+    )
+    values = effective(("f.yaml", HEADER), {}, found, 36).values
+    assert [(entry["numaNode"], str(entry["limits"]["memory"])) for entry in values["reservedMemory"]] == [
+        (0, "50Mi"),
+        (1, "60Mi"),
+    ]
+    assert values["featureGates"] == {"A": True, "B": False}
+    assert values["kubeReserved"] == {"cpu": "1", "memory": "1Gi", "pid": "9"}
+    assert values["cpuManagerPolicy"] == "static"
+
+
+@pytest.mark.parametrize("flags", ["--cgroups-per-qos=maybe", "--feature-gates=A=maybe"])
+def test_a_flag_that_is_no_boolean_keeps_the_kubelet_from_starting(flags: str) -> None:
+    with pytest.raises(Refused, match="invalid argument"):
+        effective(("f.yaml", HEADER), {}, parse_flags(flags), 36)
+
+
+def test_a_misspelt_flag_is_told() -> None:
+    with pytest.raises(WrongUsage) as told:
+        parse_flags("--reserved-cpu=0-3")
+    assert told.value.hint == "did you mean --reserved-cpus?"
+    assert parse_flags("--v=2 --node-ip 10.0.0.1 --eviction-pressure-transition-period=5m") == {}
+
+
+def test_drop_ins_name_their_own_faults() -> None:
+    found = effective(("f.yaml", HEADER), {"/d/50.conf": HEADER + b"memorySwap: {swapBehaviour: NoSwap}\n"}, {}, 36)
+    assert [field.place for field in found.ignored] == ["/d/50.conf:3"]
+    with pytest.raises(Refused) as caught:
+        effective(("f.yaml", HEADER), {"/d/50.conf": HEADER + b"maxPods: abc\n"}, {}, 36)
+    assert caught.value.placed("f.yaml") == "/d/50.conf:3"

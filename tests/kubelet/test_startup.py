@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from numalign.kubelet.effective import effective
+from numalign.kubelet.flags import parse_flags
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import eviction_reservation, go_percentage, settings
 from tests.vectors import MACHINE
@@ -15,6 +16,60 @@ HEADER = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\
 def messages(text: str, minor: int = 36) -> list[str]:
     document = effective(("f.yaml", (HEADER + text).encode()), {}, {}, minor)
     return [problem.message for problem in problems(settings(document.values, minor), MACHINE)]
+
+
+STATIC = """\
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+reservedSystemCPUs: "0"
+"""
+MEMORY = "memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: %s}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "minor", "message"),
+    [
+        (STATIC + "featureGates: {CPUManagerPolicyOptions: false}", 30, 'require feature gates "CPUManager"'),
+        (STATIC + "featureGates: {MemoryManager: false}\n" + MEMORY % "1Gi", 30, None),
+        (STATIC + MEMORY % "1Gi", 30, "is not equal to the value"),
+        (STATIC + "cpuCFSQuotaPeriod: 5ms", 35, "5ms requires feature gate CustomCPUCFSQuotaPeriod"),
+        (STATIC + "cpuCFSQuotaPeriod: 5ms", 36, None),
+        (STATIC + "cpuCFSQuotaPeriod: 2s", 36, "2s must be between 1ms and 1sec, inclusive"),
+        (STATIC + "memorySwap: {swapBehavior: Foo}", 36, 'must be one of: "", "LimitedSwap" or "NoSwap"'),
+        (STATIC + "memorySwap: {swapBehavior: UnlimitedSwap}", 29, None),
+        (STATIC + "memoryThrottlingFactor: 1.5", 36, None),
+        (STATIC + "featureGates: {MemoryQoS: true}", 36, None),
+        (STATIC + "featureGates: {MemoryQoS: true}\nmemoryThrottlingFactor: 0", 36, "memoryThrottlingFactor 0 must be"),
+        (STATIC + "memoryReservationPolicy: TieredReservation", 36, "requires MemoryQoS feature gate"),
+        (STATIC + "systemCgroups: /system", 36, "cgroupRoot (--cgroup-root) was not specified"),
+        (STATIC + "systemCgroups: /system\ncgroupRoot: /", 36, None),
+        (
+            STATIC + "featureGates: {InPlacePodLevelResourcesVerticalScaling: true}",
+            35,
+            "depends on features that are disabled: [NodeDeclaredFeatures]",
+        ),
+    ],
+)
+def test_a_version_refuses_what_it_validates(text: str, minor: int, message: str | None) -> None:
+    found = messages(text, minor)
+    assert found == [] if message is None else message in found[0]
+
+
+def test_defaults_of_eviction_are_merged_once_and_only_by_the_file() -> None:
+    base = HEADER + "mergeDefaultEvictionSettings: true\nevictionHard: {nodefs.available: 10%}\n"
+    late = HEADER + "mergeDefaultEvictionSettings: true\n"
+    plain = HEADER + "evictionHard: {nodefs.available: 10%}\n"
+    none = HEADER + "evictionHard: {memory.available: null}\n"
+
+    def thresholds(file: str, drop_in: str | None = None, flags: str = "") -> set[str]:
+        drop_ins = {"50.conf": drop_in.encode()} if drop_in else {}
+        document = effective(("f.yaml", file.encode()), drop_ins, parse_flags(flags), 36)
+        return set(settings(document.values, 36).eviction_hard)
+
+    assert "memory.available" in thresholds(base)
+    assert thresholds(plain, late) == {"nodefs.available"}
+    assert thresholds(base, flags="--eviction-hard='nodefs.available<10%'") == {"nodefs.available"}
+    assert "memory.available" not in thresholds(base, none)
 
 
 @pytest.mark.parametrize(

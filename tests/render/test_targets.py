@@ -1,0 +1,213 @@
+"""Every target: what it writes is the plan, as that target's own tools read it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from numalign.kubelet.effective import effective
+from numalign.kubelet.flags import parse_flags
+from numalign.machine import Machine
+from numalign.plan import Plan, PlanWishes, configuration_document, make_plan
+from numalign.render import fill
+from numalign.render.targets import TARGETS, check_target, for_target, missing
+from numalign.reserve import Wishes
+from tests.conftest import Golden, Run
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MachineOf = Callable[[str], Machine]
+MACHINES = ("dgx-h100", "dgx-a100-nps4", "gb200-nvl")
+HEADER = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+FOLDER = Path(__file__).parent.parent.parent / "templates"
+
+INSIDE: dict[str, Callable[[Any], Any]] = {
+    # target -> the KubeletConfiguration in its document
+    "kubelet": lambda document: document,
+    "drop-in": lambda document: document,
+    "kubeadm": lambda document: document,
+    "k3s": lambda document: document,
+    "rke2": lambda document: document,
+    "cluster-api": lambda document: loaded(document["spec"]["template"]["spec"]["files"][0]["content"]),
+    "eks-nodeadm": lambda document: document["spec"]["kubelet"]["config"],
+    "karpenter": lambda document: loaded(document["spec"]["userData"])["spec"]["kubelet"]["config"],
+    "talos": lambda document: document["machine"]["kubelet"]["extraConfig"],
+    "openshift": lambda document: document["spec"]["kubeletConfig"],
+    "microshift": lambda document: document["kubelet"],
+    "ignition": lambda document: loaded(document["storage"]["files"][0]["contents"]["inline"]),
+    "cloud-init": lambda document: loaded(document["write_files"][0]["content"]),
+}
+WITHIN = ("eks-nodeadm", "karpenter", "talos", "openshift", "microshift")
+"""Those in which the fields stand without apiVersion and kind."""
+
+
+def loaded(text: str) -> Any:
+    return YAML(typ="safe").load(text)
+
+
+def written(target: str, machine: Machine, plan: Plan, minor: int = 36) -> str:
+    row = TARGETS[target]
+    return fill(
+        row.template,
+        machine,
+        for_target(plan, row),
+        target=row,
+        minor=minor,
+        reserved_count=sum(len(node.reserved) for node in plan.numa_nodes),
+        exclusive=plan.exclusive_cpus,
+        lost_options={name.partition(".")[2] for name in missing(plan, row)},
+    )
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_it_looks_like_this(target: str, machine: str, run: Run, tree: Callable[[str], Path], golden: Golden) -> None:
+    done = run("render", "kubelet-config", "--target", target, "--root", tree(machine))
+    assert done.returncode == 0
+    assert done.stdout == golden(f"{machine}.{target}", done.stdout)
+
+
+@pytest.mark.parametrize("static_memory", [False, True])
+@pytest.mark.parametrize("target", INSIDE)
+def test_the_kubelet_reads_the_plan_out_of_it(target: str, static_memory: bool, machine_of: MachineOf) -> None:
+    machine = machine_of("dgx-h100")
+    wishes = PlanWishes(static_memory=static_memory, options={"strict-cpu-reservation": "true"})
+    plan = make_plan(machine, wishes)
+    inside = dict(INSIDE[target](loaded(written(target, machine, plan))))
+    wanted = configuration_document(plan)
+    if target in WITHIN:
+        wanted = dict(plan.configuration)
+    if target in ("eks-nodeadm", "karpenter"):
+        wanted = {"systemReservedCgroup": "", "kubeReservedCgroup": "", **wanted}
+    if target == "talos" and static_memory:
+        wanted["systemReserved"] = {"ephemeral-storage": "256Mi", "pid": "100", "memory": "1Gi"}
+    assert inside == wanted
+    assert list(inside) == list(wanted)
+
+
+@pytest.mark.parametrize("target", ["k3s", "rke2"])
+def test_before_there_were_drop_ins_flags_say_the_same(target: str, machine_of: MachineOf) -> None:
+    machine = machine_of("dgx-h100")
+    plan = make_plan(machine, PlanWishes(static_memory=True, minor=31))
+    flags = loaded(written(target, machine, plan, 31))["kubelet-arg+"]
+    values = effective(None, {}, parse_flags(" ".join(f"'--{flag}'" for flag in flags)), 31).values
+    wanted = effective(("f", json.dumps(configuration_document(plan)).encode()), {}, {}, 31).values
+    assert {name: values[name] for name in plan.configuration} == {name: wanted[name] for name in plan.configuration}
+
+
+def test_bottlerockets_settings_are_the_plan(machine_of: MachineOf) -> None:
+    machine = machine_of("dgx-h100")
+    plan = make_plan(
+        machine, PlanWishes(static_memory=True, policy="restricted", options={"max-allowable-numa-nodes": "9"})
+    )
+    settings = tomllib.loads(written("bottlerocket", machine, plan))["settings"]["kubernetes"]
+    assert settings == {
+        "cpu-manager-policy": "static",
+        "cpu-manager-policy-options": ["full-pcpus-only"],
+        "reserved-cpus": plan.configuration["reservedSystemCPUs"],
+        "topology-manager-policy": "restricted",
+        "topology-manager-scope": "container",
+        "topology-manager-policy-options": {"max-allowable-numa-nodes": 9},
+        "memory-manager-policy": "Static",
+        "kube-reserved": plan.configuration["kubeReserved"],
+        "system-reserved": plan.configuration["systemReserved"],
+        "eviction-hard": plan.configuration["evictionHard"],
+        "memory-manager-reserved-memory": {
+            "0": {"enabled": True, "memory": "1295Mi"},
+            "1": {"enabled": True, "memory": "1294Mi"},
+        },
+    }
+
+
+def test_aks_and_gke_get_only_keys_that_they_take(machine_of: MachineOf) -> None:
+    machine = machine_of("dgx-h100")
+    plan = make_plan(machine)
+    assert json.loads(written("aks", machine, plan)) == {
+        "cpuManagerPolicy": "static",
+        "topologyManagerPolicy": "single-numa-node",
+    }
+    assert loaded(written("gke", machine, plan)) == {
+        "kubeletConfig": {
+            "cpuManagerPolicy": "static",
+            "topologyManager": {"policy": "single-numa-node", "scope": "container"},
+        }
+    }
+
+
+def test_a_performance_profile_has_every_cpu_once(machine_of: MachineOf) -> None:
+    machine = machine_of("dgx-h100")
+    profile = loaded(written("openshift-performance-profile", machine, make_plan(machine)))
+    cpu = profile["spec"]["cpu"]
+    reserved, isolated = (machine.online_cpus.parse(cpu[name]) for name in ("reserved", "isolated"))
+    assert reserved | isolated == machine.online_cpus
+    assert not reserved & isolated
+    snippet = json.loads(profile["metadata"]["annotations"]["kubeletconfig.experimental"])
+    assert snippet == {"cpuManagerPolicyOptions": {"full-pcpus-only": "true"}, "topologyManagerScope": "container"}
+
+
+@pytest.mark.parametrize(
+    ("target", "wishes", "field"),
+    [
+        ("aks", PlanWishes(reserved=Wishes(count=4)), "reservedSystemCPUs"),
+        ("gke", PlanWishes(options={"strict-cpu-reservation": "true"}), "strict-cpu-reservation"),
+        ("aks", PlanWishes(scope="pod"), "topologyManagerScope"),
+        ("aks", PlanWishes(static_memory=True), "memoryManagerPolicy"),
+        ("bottlerocket", PlanWishes(policy="restricted", options={"align-by-socket": "true"}), "align-by-socket"),
+    ],
+)
+def test_what_was_asked_for_and_cannot_be_expressed_is_refused(
+    target: str, wishes: PlanWishes, field: str, machine_of: MachineOf
+) -> None:
+    from numalign.errors import DoesNotHold
+
+    with pytest.raises(DoesNotHold, match=field):
+        check_target(make_plan(machine_of("dgx-h100"), wishes), wishes, TARGETS[target])
+
+
+def test_what_is_lost_is_said(run: Run, tree: Callable[[str], Path]) -> None:
+    done = run("render", "kubelet-config", "--target", "aks", "--root", tree("dgx-h100"))
+    assert "warning  target-lacks  aks has no cpuManagerPolicyOptions.full-pcpus-only" in done.stderr
+    assert "az aks nodepool add --kubelet-config" in done.stderr
+
+
+def test_every_template_is_a_targets_or_a_commands_and_every_target_has_its_page() -> None:
+    others = {"_head.j2", "pod.yaml.j2", "systemd-slice.conf.j2", "irqbalance.j2", "kernel-args.j2"}
+    assert {path.name for path in FOLDER.iterdir()} == {row.template for row in TARGETS.values()} | others
+    page = (FOLDER.parent / "docs/targets.md").read_text()
+    assert [name for name in TARGETS if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(("minor", "status"), [("1.27", 1), ("1.28", 0)])
+def test_a_version_without_drop_ins_gets_none(minor: str, status: int, run: Run, tree: Callable[[str], Path]) -> None:
+    words = ("--target", "drop-in", "--kubernetes-version", minor, "--root", tree("dgx-h100"))
+    assert run("render", "kubelet-config", *words).returncode == status
+
+
+def test_a_template_of_ones_own(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    words = ("render", "kubelet-config", "--root", tree("dgx-h100"), "--template", "own.j2")
+    (tmp_path / "own.j2").write_text(f"# ours\n{HEADER}maxPods: 50\n{{{{ plan | fields }}}}\n")
+    assert loaded(run(*words).stdout)["maxPods"] == 50
+    for text, says in (
+        ("{{ machine.__class__.__mro__ }}", "unsafe"),
+        ("{{ nothing }}", "'nothing' is undefined"),
+        ("a\n{% if %}", "own.j2:2: the template fails"),
+        ("{% include '../../../etc/passwd' %}", "the template fails"),
+        (
+            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n",
+            "would not start",
+        ),
+        ("plain text", "does not load it"),
+    ):
+        (tmp_path / "own.j2").write_text(text)
+        done = run(*words)
+        assert (done.returncode, done.stdout) == (1, ""), text
+        assert says in done.stderr
