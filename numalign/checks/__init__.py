@@ -77,8 +77,8 @@ def judge(machine: Machine, document: Document, minor: int, state: State = NO_ST
         document=document,
         state=state,
     )
-    found = [*configuration.ignored(document, minor), *configuration.not_started(subject)]
-    found += [*configuration.gates_not_judged(document, minor), *configuration.drop_ins(document, minor)]
+    found = [*configuration.ignored(document, minor), *configuration.drop_ins(document, minor)]
+    found += [*configuration.gates_not_judged(document, minor), *configuration.not_started(subject)]
     found += configuration.state(subject)
     for check in CHECKS:
         found += check(subject)

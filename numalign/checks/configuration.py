@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from numalign.checks.finding import Finding, Subject
 from numalign.kubelet.document import Document, Refused
+from numalign.kubelet.dropins import ALPHA
 from numalign.kubelet.fields import nearest
 from numalign.kubelet.restart import obstacles
 from numalign.kubelet.rules import problems
@@ -14,17 +15,13 @@ from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, gone, kn
 
 __all__ = ["drop_ins", "gates_not_judged", "ignored", "not_started", "refused", "state"]
 
-_ALPHA_DROP_INS = (28, 29)
-_VARIABLE = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
-
 
 def refused(error: Refused, source: str) -> Finding:
     """The configuration is none that the kubelet loads."""
-    source = error.source or source
     return Finding(
         id="config-not-loaded",
         severity="error",
-        place=f"{source}:{error.line}" if error.line else source,
+        place=error.placed(source),
         message=f"the kubelet does not load it: {_shortened(error.message)}",
         remedy=_load_remedy(error),
     )
@@ -70,18 +67,16 @@ def gates_not_judged(document: Document, minor: int) -> Iterator[Finding]:
 
 
 def drop_ins(document: Document, minor: int) -> Iterator[Finding]:
-    """The first two versions with drop-ins ask for a variable, and 1.28 merges them otherwise."""
-    files = {place.rpartition(":")[0] or place for place in document.places.values()}
-    used = any(file != document.source and not file.startswith(("--", "default")) for file in files)
-    if used and minor in _ALPHA_DROP_INS:
-        merged = "; it takes a drop-in's defaults for written there, so other fields than these can win" * (minor == 28)
+    """Drop-ins where --config-dir was not yet for everyone (cmd/kubelet/app/server.go of 1.28 and 1.29)."""
+    if document.drop_ins and minor in ALPHA:
+        needs = f"Kubernetes 1.{minor} does not start with --config-dir unless KUBELET_CONFIG_DROPIN_DIR_ALPHA is set"
+        more = "; each drop-in sets every field that it does not name back to its default" if minor == ALPHA[0] else ""
         yield Finding(
             id="drop-ins-alpha",
             severity="warning",
-            place=document.source,
-            message=f"a kubelet of 1.{minor} does not start with --config-dir unless {_VARIABLE} is in its "
-            f"environment{merged}",
-            remedy="take Kubernetes 1.30 or newer for drop-ins (1.32 for the merge by names)",
+            place=document.drop_ins[0],
+            message=needs + more,
+            remedy="set it in the kubelet's environment, or write everything into the file of --config",
         )
 
 

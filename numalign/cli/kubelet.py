@@ -107,6 +107,5 @@ def _effective(files: Files, kubernetes_version: str | None) -> tuple[Document, 
     try:
         return effective(*files, minor), minor
     except Refused as error:
-        source = error.source or source
-        place = f"{source}:{error.line}" if error.line else source
+        place = error.placed(source)
         raise DoesNotHold(f"{place}: the kubelet does not load it: {error.message}", hint=_SEE_VERIFY) from error

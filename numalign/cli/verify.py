@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Files", "read_configuration", "verify"]
 
-Files = tuple[tuple[str, bytes], dict[str, bytes], dict[str, str]]
-"""The configuration's path and content, the drop-ins' content by path, the flags."""
+Files = tuple[tuple[str, bytes], dict[str, bytes], dict[str, list[str]]]
+"""The configuration's path and content, the drop-ins' content by path, the values of each flag."""
 
 
 def verify(
@@ -66,7 +66,8 @@ def read_configuration(
 ) -> Files:
     """The file, the drop-ins and the flags that make a configuration: the file `config`, else the one of the host or
     snapshot. Raises CannotRead or WrongUsage."""
-    from numalign.kubelet.effective import drop_in_files, parse_flags
+    from numalign.kubelet.dropins import drop_in_files
+    from numalign.kubelet.flags import parse_flags
 
     base = _default_config(host, root) if config is None else (_shown(config), read_file(config))
     if base[1][:2] == b"\x1f\x8b":

@@ -6,6 +6,7 @@ serializer and sigs.k8s.io/json; the words are Go's encoding/json's.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,13 +27,18 @@ __all__ = [
     "dotted",
     "go_duration",
     "named_places",
+    "parse",
     "typed",
+    "unknown",
 ]
-__all__ += ["unknown_fields"]
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
 KIND = "KubeletConfiguration"
 _MAX_BYTES = 4 << 20
+
+_META = {"apiversion": "apiVersion", "kind": "kind"}
+_WITHOUT_LINE = ("map merge requires", "cannot decode", "!!binary value", "document contains excessive", "json: ")
+"""The beginnings of the YAML library's messages that name no line, and of encoding/json's."""
 
 _POLICY_OF = {
     "cpuManagerPolicyOptions": "cpuManagerPolicy",
@@ -45,18 +51,22 @@ _POLICY_OF = {
 
 
 class Refused(Exception):
-    """The kubelet does not start on the configuration: the stage at which it stops, its message, and the place."""
+    """The kubelet does not start on the configuration: the stage at which it stops, its message, and where: a path and
+    line of the file of --config, or the `place` itself, a drop-in's or a flag."""
 
     def __init__(
-        self, stage: str, message: str, path: yaml.Path = (), line: int | None = None, source: str | None = None
+        self, stage: str, message: str, path: yaml.Path = (), line: int | None = None, place: str | None = None
     ) -> None:
         super().__init__(message)
         self.stage = stage
         self.message = message
         self.path = path
         self.line = line
-        self.source = source
-        """The drop-in that it is about, where it is not the file of --config."""
+        self.place = place
+
+    def placed(self, source: str) -> str:
+        """`FILE:LINE`, where the file of --config is `source`."""
+        return self.place or (f"{source}:{self.line}" if self.line else source)
 
 
 class Ignored(msgspec.Struct, frozen=True):
@@ -76,7 +86,7 @@ class Ignored(msgspec.Struct, frozen=True):
 class Document(msgspec.Struct, frozen=True):
     """A configuration as decoded: the known fields, of their types, null ones left out; and where they stand.
 
-    `raw` has them as they were written, to merge.
+    `raw` has them as they were written, to merge; `drop_ins` are the files that were.
     """
 
     source: str
@@ -84,6 +94,7 @@ class Document(msgspec.Struct, frozen=True):
     raw: Mapping[str, Any]
     places: Mapping[yaml.Path, str]
     ignored: tuple[Ignored, ...]
+    drop_ins: tuple[str, ...] = ()
 
     def place(self, *path: str | int) -> str:
         """`FILE:LINE` of a field (where its name stands), or of what is written nearest to it: the field around it, or
@@ -103,11 +114,12 @@ def decode(data: bytes, source: str, minor: int) -> Document:
         raise CannotRead(f"{source}: larger than {_MAX_BYTES >> 20} MiB, which no kubelet configuration is")
     if not data:
         raise Refused("decode", f'kubelet config file "{source}" was empty')
-    parsed, text = _parsed(data, source)
+    parsed, text = parse(data, source)
     try:
         _type_meta(parsed.value, text)
-        decoder = _Decoder(fields(minor))
-        values = decoder.object(parsed.value, KIND, (), decoder.known, sort=not text.lstrip().startswith("{"))
+        json = yaml.is_json(text)
+        decoder = _Decoder(fields(minor), json=json)
+        values = decoder.object(parsed.value, KIND, (), decoder.known, sort=not json)
     except Refused as refused:
         if refused.line is None and refused.path:
             place = parsed.places.get((*refused.path, "")) or parsed.places.get(refused.path)
@@ -117,7 +129,9 @@ def decode(data: bytes, source: str, minor: int) -> Document:
         Ignored(dotted(path), source, parsed.places.get((*path, ""), (None,))[0], False) for path in decoder.unknown
     ]
     ignored += [Ignored(duplicate.key, source, duplicate.line, True) for duplicate in parsed.duplicates]
-    raw = {name: entry for name, entry in parsed.value.items() if name in decoder.known and entry is not None}
+    raw = {
+        name: yaml.plain(entry) for name, entry in parsed.value.items() if name in decoder.known and entry is not None
+    }
     places = named_places(parsed, source)
     return Document(source=source, values=values, raw=raw, places=places, ignored=tuple(ignored))
 
@@ -128,10 +142,11 @@ def typed(values: Mapping[str, Any], minor: int) -> dict[str, Any]:
     return _Decoder(known).object(values, KIND, (), known)
 
 
-def unknown_fields(values: Mapping[str, Any], minor: int) -> list[yaml.Path]:
-    """The paths of the fields that a version does not know. Raises Refused where a value has the wrong type."""
+def unknown(values: Mapping[str, Any], minor: int) -> list[yaml.Path]:
+    """The paths of fields that are none, up to the first value of a wrong type."""
     decoder = _Decoder(fields(minor))
-    decoder.object(values, KIND, (), decoder.known)
+    with contextlib.suppress(Refused):
+        decoder.object(values, KIND, (), decoder.known)
     return decoder.unknown
 
 
@@ -144,10 +159,10 @@ def named_places(parsed: yaml.Parsed, source: str) -> dict[yaml.Path, str]:
     return found
 
 
-def _parsed(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
+def parse(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
     """The value of the text; a text that begins with a brace has to be JSON."""
     text = data.decode("utf-8-sig", "replace")
-    if text.lstrip().startswith("{"):
+    if yaml.is_json(text):
         try:
             gojson.decode(text)
         except ValueError as error:
@@ -157,24 +172,32 @@ def _parsed(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
     except CannotRead as error:
         where, _, what = error.message.removeprefix(f"{source}:").partition(": ")
         line = int(where.partition(":")[0]) if where.partition(":")[0].isdecimal() else None
-        message = (
-            f"failed to decode: error converting YAML to JSON: yaml: line {line}: {what}" if line else error.message
-        )
-        raise Refused("decode", message, line=line) from None
+        raise Refused("decode", _yaml_message(line, what) if line else error.message, line=line) from None
+
+
+def _yaml_message(line: int, what: str) -> str:
+    if what.startswith("json: "):
+        return f"failed to decode: {what}"
+    where = "" if what.startswith(_WITHOUT_LINE) else f"line {line}: "
+    return f"failed to decode: error converting YAML to JSON: yaml: {where}{what}"
 
 
 def _type_meta(value: Any, text: str) -> None:
-    # Go's encoding/json, which reads these two, takes their names in any letters; the rest is not so lenient.
-    given = value if isinstance(value, dict) else {}
-    meta = {field: given[name] for name in given for field in ("apiVersion", "kind") if name.lower() == field.lower()}
-    for field in ("apiVersion", "kind"):
-        if not isinstance(meta.get(field), str | None):
-            message = (
-                f"json: cannot unmarshal {gojson.kind_of(meta[field])} into Go struct field .{field} of type string"
-            )
+    """Refuses what is no KubeletConfiguration. The two names are read in any letters (apimachinery's
+    serializer/json/meta.go), of several the last: YAML becomes JSON with sorted keys."""
+    names = value if isinstance(value, dict) else {}
+    meta: dict[str, str] = {}
+    for name in names if yaml.is_json(text) else sorted(names):
+        field = _META.get(name.lower())
+        if field is None or names[name] is None:
+            continue
+        if not isinstance(names[name], str):
+            what = gojson.kind_of(names[name])
+            message = f"json: cannot unmarshal {what} into Go struct field .{field} of type string"
             raise Refused(
-                "decode", f"failed to decode: couldn't get version/kind; json parse error: {message}", (field,)
+                "decode", f"failed to decode: couldn't get version/kind; json parse error: {message}", (name,)
             )
+        meta[field] = names[name]
     if not meta.get("kind"):
         raise Refused("decode", f"failed to decode: Object 'Kind' is missing in '{text}'")
     if not meta.get("apiVersion"):
@@ -185,17 +208,13 @@ def _type_meta(value: Any, text: str) -> None:
         raise Refused("decode", f"failed to decode: {message}", (field,))
 
 
-class _MapKey(str):
-    """A key of a map in a path: Go's messages name the fields of structs only."""
-
-    __slots__ = ()
-
-
 class _Decoder:
     """Takes values into Go's types; the first that does not fit ends it, in the order in which Go meets them."""
 
-    def __init__(self, known: Mapping[str, str]) -> None:
+    def __init__(self, known: Mapping[str, str], *, json: bool = False) -> None:
         self.known = known
+        self.json = json
+        self.map_at: int | None = None
         self.unknown: list[yaml.Path] = []
         self.struct = KIND
 
@@ -219,6 +238,8 @@ class _Decoder:
             return None
         simple = _SIMPLE.get(kind)
         if simple is not None:
+            if self.json and isinstance(value, yaml.JsonNumber) and kind in _RANGES:
+                raise self.refuse(value, kind, struct, path)
             return simple(value, lambda wanted=kind: self.refuse(value, wanted, struct, path), path)
         if kind.startswith("map[string]"):
             return self.entries(value, kind, kind.removeprefix("map[string]"), struct, path)
@@ -239,23 +260,30 @@ class _Decoder:
             raise self.refuse(value, kind, struct, path)
         empty = _EMPTY.get(inner)
         found = {}
+        self.map_at = len(path)
         for key in sorted(value):
-            entry = self.value(value[key], inner, struct, (*path, _MapKey(key)))
+            entry = self.value(value[key], inner, struct, (*path, key))
             found[key] = empty if entry is None else entry
+        self.map_at = None
         return found
 
     def refuse(self, value: Any, kind: str, struct: str, path: yaml.Path) -> Refused:
         """Go's word for a value that does not fit its type."""
         what = gojson.kind_of(value)
-        if what == "number" and kind in ("int32", "int64"):
-            what = f"number {value!r}" if isinstance(value, int) else f"number {value:g}"
-        field = ".".join(part for part in path if isinstance(part, str) and not isinstance(part, _MapKey))
+        if what == "number" and kind in _RANGES:
+            literal = value.text if isinstance(value, yaml.JsonNumber) else f"{value:g}"
+            what = f"number {value!r}" if isinstance(value, int) else f"number {literal}"
+        field = ".".join(part for part in path[: self.map_at] if isinstance(part, str))
         message = f"json: cannot unmarshal {what} into Go struct field {struct}.{field} of type {kind}"
         return Refused("decode", f"failed to decode: {message}", path)
 
 
 _EMPTY: dict[str, Any] = {"string": "", "bool": False, "quantity": Quantity()}
-_RANGES = {"int32": (-1 << 31, 1 << 31), "int64": (-1 << 63, 1 << 63), "uint32": (0, 1 << 32)}
+_RANGES = {
+    "int32": (-(1 << 31), 1 << 31),
+    "int64": (-(1 << 63), 1 << 63),
+    "v1.VerbosityLevel": (0, 1 << 32),
+}
 
 Refuse = Callable[..., Refused]
 
@@ -272,10 +300,12 @@ def _bool(value: Any, refuse: Refuse, path: yaml.Path) -> bool:
     return value
 
 
-def _integer(bits: str) -> Callable[[Any, Refuse, yaml.Path], int]:
+def _integer(kind: str) -> Callable[[Any, Refuse, yaml.Path], int]:
+    first, end = _RANGES[kind]
+
     def integer(value: Any, refuse: Refuse, path: yaml.Path) -> int:
         whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) < 1e21)
-        if isinstance(value, bool) or not whole or int(value) not in range(*_RANGES[bits]):
+        if isinstance(value, bool) or not whole or not first <= int(value) < end:
             raise refuse()
         return int(value)
 
@@ -299,9 +329,23 @@ def _duration(value: Any, refuse: Refuse, path: yaml.Path) -> int:
         raise Refused("decode", f"failed to decode: {error}", path) from None
 
 
-def _time_or_duration(value: Any, refuse: Refuse, path: yaml.Path) -> Any:
-    """A duration, also as a number of nanoseconds."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else _duration(value, refuse, path)
+def _flush_frequency(value: Any, refuse: Refuse, path: yaml.Path) -> int:
+    """Text is a duration, a number nanoseconds (component-base/logs/api/v1/types.go, TimeOrMetaDuration)."""
+    if isinstance(value, str):
+        return _duration(value, refuse, path)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    said = gojson.encoded(value)
+    what = f"number {said}" if gojson.kind_of(value) == "number" else gojson.kind_of(value)
+    message = f'invalid duration "{said}": json: cannot unmarshal {what} into Go value of type time.Duration'
+    raise Refused("decode", f"failed to decode: {message}", path)
+
+
+def _time(value: Any, refuse: Refuse, path: yaml.Path) -> str:
+    if not isinstance(value, str):
+        what = gojson.kind_of(value)
+        raise Refused("decode", f"failed to decode: json: cannot unmarshal {what} into Go value of type string", path)
+    return value
 
 
 def _quantity(value: Any, refuse: Refuse, path: yaml.Path) -> Quantity:
@@ -356,12 +400,14 @@ _SIMPLE: dict[str, Callable[[Any, Refuse, yaml.Path], Any]] = {
     "bool": _bool,
     "int32": _integer("int32"),
     "int64": _integer("int64"),
+    "v1.VerbosityLevel": _integer("v1.VerbosityLevel"),
+    "v1.TaintEffect": _string,
+    "v1beta1.KubeletAuthorizationMode": _string,
+    "flushFrequency": _flush_frequency,
+    "time": _time,
     "float64": _float,
     "duration": _duration,
     "quantity": _quantity,
-    "v1.Time": _string,
-    "v1.TimeOrMetaDuration": _time_or_duration,
-    "v1.VerbosityLevel": _integer("uint32"),
 }
 
 

@@ -1,6 +1,7 @@
 """The fields of a KubeletConfiguration, their types, and the version that brought each.
 
-Source: Kubernetes' k8s.io/kubelet/config/v1beta1/types.go of each release from 1.27 to 1.36.
+Source: Kubernetes' k8s.io/kubelet/config/v1beta1/types.go of each release from 1.27 to 1.36; for what lies in it
+k8s.io/api/core/v1/types.go (Taint) and component-base's logs/api/v1/types.go and tracing/api/v1/types.go.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ _FIELDS = {
 }
 
 STRUCTS: Mapping[str, Mapping[str, str]] = {
-    # the types that are objects themselves -> their fields; what is not here is not looked into
+    # the types that are objects themselves -> their fields
     "KubeletAuthentication": {
         "anonymous": "KubeletAnonymousAuthentication",
         "webhook": "KubeletWebhookAuthentication",
@@ -77,26 +78,26 @@ STRUCTS: Mapping[str, Mapping[str, str]] = {
     "KubeletAnonymousAuthentication": {"enabled": "bool"},
     "KubeletWebhookAuthentication": {"cacheTTL": "duration", "enabled": "bool"},
     "KubeletX509Authentication": {"clientCAFile": "string"},
-    "KubeletAuthorization": {"mode": "string", "webhook": "KubeletWebhookAuthorization"},
+    "KubeletAuthorization": {"mode": "v1beta1.KubeletAuthorizationMode", "webhook": "KubeletWebhookAuthorization"},
     "KubeletWebhookAuthorization": {"cacheAuthorizedTTL": "duration", "cacheUnauthorizedTTL": "duration"},
     "MemorySwapConfiguration": {"swapBehavior": "string"},
     "CrashLoopBackOffConfig": {"maxContainerRestartPeriod": "duration"},
     "UserNamespaces": {"idsPerPod": "int64"},
-    "LoggingConfiguration": {
-        "format": "string",
-        "flushFrequency": "v1.TimeOrMetaDuration",
-        "options": "FormatOptions",
-        "verbosity": "v1.VerbosityLevel",
-        "vmodule": "[]VModuleItem",
-    },
-    "FormatOptions": {"json": "JSONOptions", "text": "TextOptions"},
-    "JSONOptions": {"infoBufferSize": "quantity", "splitStream": "bool"},
-    "TextOptions": {"infoBufferSize": "quantity", "splitStream": "bool"},
-    "VModuleItem": {"filePattern": "string", "verbosity": "v1.VerbosityLevel"},
-    "TracingConfiguration": {"endpoint": "string", "samplingRatePerMillion": "int32"},
-    "v1.Taint": {"effect": "string", "key": "string", "timeAdded": "v1.Time", "value": "string"},
     "v1beta1.MemoryReservation": {"limits": "v1.ResourceList", "numaNode": "int32"},
     "v1beta1.ShutdownGracePeriodByPodPriority": {"priority": "int32", "shutdownGracePeriodSeconds": "int64"},
+    "v1.Taint": {"key": "string", "value": "string", "effect": "v1.TaintEffect", "timeAdded": "time"},
+    "TracingConfiguration": {"endpoint": "string", "samplingRatePerMillion": "int32"},
+    "LoggingConfiguration": {
+        "format": "string",
+        "flushFrequency": "flushFrequency",
+        "verbosity": "v1.VerbosityLevel",
+        "vmodule": "[]v1.VModuleItem",
+        "options": "FormatOptions",
+    },
+    "v1.VModuleItem": {"filePattern": "string", "verbosity": "v1.VerbosityLevel"},
+    "FormatOptions": {"json": "JSONOptions", "text": "TextOptions"},
+    "JSONOptions": {"splitStream": "bool", "infoBufferSize": "quantity"},
+    "TextOptions": {"splitStream": "bool", "infoBufferSize": "quantity"},
 }
 
 # Names that people write for another reason than a slip of the hand.

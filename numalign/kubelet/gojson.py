@@ -6,11 +6,13 @@ Source: Go's src/encoding/json/scanner.go and decode.go.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import msgspec
 
-__all__ = ["decode", "kind_of"]
+__all__ = ["decode", "encoded", "kind_of"]
 
 _END = "unexpected end of JSON input"
 _BLANK = " \t\r\n"
@@ -18,6 +20,8 @@ _DIGITS = "0123456789"
 _ESCAPES = '"\\/bfnrt'
 _HEX = "0123456789abcdefABCDEF"
 _MAX_DEPTH = 10_000
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_BAD = "invalid UTF-8 or number out of range"
 
 
 def decode(text: str) -> Any:
@@ -25,9 +29,18 @@ def decode(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
-        raise ValueError(_Scanner(text).complaint()) from None
+        complaint = _Scanner(text).complaint()
+        if complaint == _BAD and _HALF.search(text):
+            return json.loads(_joined(text))
+        raise ValueError(complaint) from None
     except RecursionError:
         raise ValueError("exceeded max depth") from None
+
+
+def _joined(text: str) -> str:
+    """The text with U+FFFD for every escape of half a character that has no other half, as Go reads them."""
+    escapes = re.compile(r"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+    return escapes.sub(lambda match: "\\ufffd" if match[2] else match[0], text)
 
 
 def kind_of(value: object) -> str:
@@ -37,6 +50,11 @@ def kind_of(value: object) -> str:
     if isinstance(value, (int, float)):
         return "number"
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+def encoded(value: object) -> str:
+    """A value as the text that Go's json.Marshal makes of it: no blanks, keys sorted."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
 class _Wrong(Exception):
@@ -55,7 +73,7 @@ class _Scanner:
             self._document()
         except _Wrong as wrong:
             return str(wrong)
-        return "invalid UTF-8 or number out of range"
+        return _BAD
 
     def _document(self) -> None:
         """Containers are kept on a list of our own, so that deep nesting does not exhaust the stack."""

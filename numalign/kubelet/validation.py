@@ -19,6 +19,8 @@ __all__ = ["GATE_RULES", "VALIDATION_RULES"]
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 SCOPES = ("container", "pod")
 _COMPRESSIBLE_SINCE = 32
+_EACH_SINCE = 31
+"""The version from which values of enforceNodeAllocatable are checked one by one, and for repetition."""
 _UNLIMITED_SWAP_UNTIL = 29
 _FACTOR_MAY_BE_MISSING_SINCE = 37
 _DEFAULT_PERIOD, _SHORTEST_PERIOD, _LONGEST_PERIOD = 100_000_000, 1_000_000, 1_000_000_000
@@ -88,6 +90,10 @@ def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     new = settings.minor >= _COMPRESSIBLE_SINCE
     cgroups = {"system": settings.system_reserved_cgroup, "kube": settings.kube_reserved_cgroup}
     given = settings.enforce
+    if settings.minor < _EACH_SINCE and given and not settings.cgroups_per_qos:
+        # of the whole list, `none` in it too
+        message = f"{flag} is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true"
+        yield _invalid("enforce-without-qos-cgroups", message, "cgroupsPerQOS", remedy="write cgroupsPerQOS: true")
     for part in cgroups if new else ():
         both = (f"{part}-reserved-compressible", f"{part}-reserved")
         if set(both) <= set(given):
@@ -95,7 +101,7 @@ def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             yield _invalid("enforce-both", message, field, remedy=f"keep one of {both[1]} and {both[0]}")
     seen: set[str] = set()
     for value in given:
-        if value in seen and settings.minor >= 31:
+        if value in seen and settings.minor >= _EACH_SINCE:
             yield _invalid("enforce-duplicate", f'duplicated enforcements "{value}" in {flag}', field)
             continue
         seen.add(value)
@@ -131,10 +137,8 @@ def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             message = f'option "{value}" specified for {flag}. Valid options are {listed} or "none"'
             yield _invalid("enforce-unknown", message, field)
             continue
-        if not settings.cgroups_per_qos:
+        if settings.minor >= _EACH_SINCE and not settings.cgroups_per_qos:
             message = f'cgroupsPerQOS (--cgroups-per-qos) must be set to true when "{value}" contained in {flag}'
-            if settings.minor < 31:
-                message = f"{flag} is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true"
             yield _invalid("enforce-without-qos-cgroups", message, "cgroupsPerQOS", remedy="write cgroupsPerQOS: true")
 
 

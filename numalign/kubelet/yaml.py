@@ -7,6 +7,8 @@ Source: go.yaml.in/yaml/v2 (resolve.go, decode.go) and sigs.k8s.io/yaml, which t
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 import re
 from functools import cache
@@ -14,7 +16,7 @@ from typing import Any, NamedTuple
 
 from numalign.errors import CannotRead
 
-__all__ = ["Duplicate", "Parsed", "Path", "read", "scalar"]
+__all__ = ["Duplicate", "JsonNumber", "Parsed", "Path", "is_json", "plain", "read", "scalar"]
 
 Path = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
@@ -31,10 +33,16 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_STRING_TAG = "tag:yaml.org,2002:str"
+_TAG = "tag:yaml.org,2002:"
+_RESOLVED_TAGS = frozenset({"bool", "int", "float", "null", "timestamp"})
+_TIMESTAMP = re.compile(
+    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(\.[0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})?)?"
+)
+_MERGE_KEY = "<<"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_KIND_TAGS = {bool: "!!bool", int: "!!int", float: "!!float", str: "!!str", type(None): "!!null"}
 
 
 class Duplicate(NamedTuple):
@@ -42,6 +50,17 @@ class Duplicate(NamedTuple):
 
     key: str
     line: int
+
+
+class JsonNumber(float):
+    """A number of a JSON document with a fraction or exponent: no whole number to Go, whatever its value."""
+
+    text: str
+
+    def __new__(cls, text: str) -> JsonNumber:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
 
 
 class Parsed(NamedTuple):
@@ -55,14 +74,13 @@ class Parsed(NamedTuple):
 class _Open:
     """A mapping or list that is being read."""
 
-    __slots__ = ("anchor", "key", "merges", "path", "size", "value")
+    __slots__ = ("anchor", "key", "path", "size", "value")
 
     def __init__(self, value: dict[str, Any] | list[Any], path: Path, anchor: str | None) -> None:
         self.value = value
         self.path = path
         self.anchor = anchor
         self.key: str | None = None
-        self.merges = False
         self.size = 1
 
 
@@ -89,6 +107,11 @@ def scalar(text: str) -> Any:
     return text
 
 
+def is_json(text: str) -> bool:
+    """Whether the kubelet takes a text for JSON: it begins with a brace."""
+    return text.lstrip().startswith("{")
+
+
 def read(data: bytes, source: str) -> Parsed:
     """The first document of a text. Raises CannotRead, with line and column, where it is no YAML."""
     from ruamel.yaml import YAML
@@ -98,46 +121,56 @@ def read(data: bytes, source: str) -> Parsed:
     yaml.version = "1.1"
     yaml.Scanner = _scanner()
     try:
-        return _Reader(source).document(yaml.parse(data.decode("utf-8-sig")))
+        text = data.decode("utf-8-sig")
+        return _Reader(source, json=is_json(text)).document(yaml.parse(text))
     except UnicodeDecodeError as error:
         raise CannotRead(f"{source}: no UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from error
     except MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark is not None else source
-        raise CannotRead(f"{place}: {(error.problem or error.context or 'no YAML').strip()}") from error
+        problem = (error.problem or error.context or "no YAML").strip()
+        raise CannotRead(f"{place}: {_PROBLEM.sub(r'', problem)}") from error
     except (YAMLError, ValueError, RecursionError) as error:
         raise CannotRead(f"{source}: no YAML: {str(error).strip().partition(chr(10))[0] or 'too deep'}") from error
 
 
+_PROBLEM = re.compile(r" '.*'(?= that cannot start any token)| \(version 1\.\* is required\)")
+"""What the YAML library at hand says more than the kubelet's."""
+
+
 @cache
-def _scanner() -> type:
-    """ruamel.yaml's scanner that skips tabs where go-yaml does (scannerc.go, yaml_parser_scan_to_next_token): behind a
-    value or a colon, and in flow collections."""
+def _scanner() -> Any:
+    """A scanner that takes tabs between tokens for blanks where the kubelet's does (scannerc.go, scan_to_next_token):
+    within brackets, and in a line after a key, a colon or a value."""
     from ruamel.yaml.scanner import Scanner
 
     class TabScanner(Scanner):
         def scan_to_next_token(self) -> Any:
-            super().scan_to_next_token()
-            while self.reader.peek() == "\t" and (self.flow_level or not self.allow_simple_key):
-                while self.reader.peek() in " \t":
-                    self.reader.forward()
+            while True:
                 super().scan_to_next_token()
+                if self.allow_simple_key or self.reader.peek() != "\t":
+                    return
+                while self.reader.peek() in (" ", "\t"):
+                    self.reader.forward()
 
     return TabScanner
 
 
-def _text(text: str) -> str:
-    """The text with surrogate pairs made one character, as JSON means them; a lone one becomes U+FFFD."""
-    if text.isascii() or not _SURROGATE.search(text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+class _Merge(str):
+    """The key `<<`, where it is one that merges and no text."""
+
+    __slots__ = ()
+
+
+_MERGE = _Merge(_MERGE_KEY)
 
 
 class _Reader:
     """Builds the value of a document from its events, without recursion."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, json: bool) -> None:
         self.source = source
+        self.json = json
         self.open: list[_Open] = []
         self.places: dict[Path, tuple[int, int]] = {}
         self.duplicates: list[Duplicate] = []
@@ -151,11 +184,10 @@ class _Reader:
         for event in events:
             if isinstance(event, kinds.DocumentEndEvent):
                 break
-            if isinstance(event, kinds.DocumentStartEvent) and event.version not in (None, (1, 1)):
+            if isinstance(event, kinds.DocumentStartEvent) and (event.version or (1, 1)) != (1, 1):
                 raise self._wrong(event, "found incompatible YAML document")
             if isinstance(event, kinds.ScalarEvent):
-                quoted = event.style is not None or event.tag == _STRING_TAG or str(event.tag or "") == _STRING_TAG
-                value = _text(event.value) if quoted else scalar(_text(event.value))
+                value = self._scalar(event)
                 if event.anchor:
                     self.anchors[event.anchor] = (value, 1)
                 self._put(value, 1, event)
@@ -166,8 +198,60 @@ class _Reader:
             elif isinstance(event, kinds.AliasEvent):
                 if event.anchor not in self.anchors:
                     raise self._wrong(event, f"anchor {event.anchor!r} is not known here, or contains itself")
-                self._put(*self.anchors[event.anchor], event)
+                self._put(*self.anchors[event.anchor], event, alias=True)
         return Parsed(self.root, self.places, tuple(self.duplicates))
+
+    def _scalar(self, event: Any) -> Any:
+        """The value of a scalar by its style and tag; a tag makes quoted text a number or boolean too."""
+        text = self._characters(event)
+        tag = str(event.tag or "")
+        kind = tag.removeprefix(_TAG)
+        if self._is_merge(event, tag):
+            return _MERGE
+        if tag in ("", "!") or kind == tag:
+            # a tag of the document's own has no effect, and a lone `!` is as if nothing were written
+            plain = tag == "!" or (tag == "" and event.style is None)
+            return self._number(text) if plain else text
+        if kind == "binary":
+            return self._binary(text, event)
+        return self._resolved(text, kind, event) if kind in _RESOLVED_TAGS else text
+
+    def _is_merge(self, event: Any, tag: str) -> bool:
+        key = bool(self.open) and isinstance(self.open[-1].value, dict) and self.open[-1].key is None
+        merges = tag == f"{_TAG}merge" or (not self.json and event.style is None and tag in ("", "!"))
+        return key and event.value == _MERGE_KEY and merges
+
+    def _characters(self, event: Any) -> str:
+        """The text of a scalar. Escapes of UTF-16 halves are pairs in JSON, a lone one is U+FFFD, as in Go; the
+        kubelet's YAML takes none at all."""
+        text: str = event.value
+        if not _SURROGATE.search(text):
+            return text
+        if not self.json:
+            raise self._wrong(event, "found invalid Unicode character escape code")
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+    def _number(self, text: str) -> Any:
+        value = scalar(text)
+        return JsonNumber(text) if self.json and isinstance(value, float) else value
+
+    def _binary(self, text: str, event: Any) -> str:
+        try:
+            return base64.b64decode("".join(text.split("\n")), validate=True).decode("utf-8", "replace")
+        except binascii.Error:
+            raise self._wrong(event, "!!binary value contains invalid base64 data") from None
+
+    def _resolved(self, text: str, kind: str, event: Any) -> Any:
+        """A value with an explicit tag, which it has to be of; a whole number is a float too."""
+        if kind == "timestamp" and _TIMESTAMP.fullmatch(text):
+            return text
+        value = scalar(text)
+        found = _KIND_TAGS[type(value)]
+        if kind == "float" and found == "!!int":
+            return float(value)
+        if found != f"!!{kind}":
+            raise self._wrong(event, f"cannot decode {found} `{text}` as a !!{kind}")
+        return value
 
     def _begin(self, value: dict[str, Any] | list[Any], event: Any) -> None:
         if len(self.open) >= _MAX_DEPTH:
@@ -189,8 +273,13 @@ class _Reader:
         last = self.open[-1]
         return (*last.path, last.key if isinstance(last.value, dict) and last.key is not None else len(last.value))
 
-    def _put(self, value: Any, size: int, event: Any, *, placed: bool = False) -> None:
+    def _put(self, value: Any, size: int, event: Any, *, placed: bool = False, alias: bool = False) -> None:
         """Takes a finished value in where it belongs."""
+        key = bool(self.open) and isinstance(self.open[-1].value, dict) and self.open[-1].key is None
+        if isinstance(value, float) and not math.isfinite(value) and not key:
+            # encoding/json, through which every YAML document goes
+            name = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+            raise self._wrong(event, f"json: unsupported value: {name}")
         if not self.open:
             self.root = value
             return
@@ -204,39 +293,53 @@ class _Reader:
                 self.places.setdefault(self._path(), (line, column))
             last.value.append(value)
         elif last.key is None:
-            last.key = _key(value)
-            last.merges = value == "<<" and getattr(event, "style", None) is None
+            if isinstance(value, (dict, list)):
+                raise self._wrong(event, "a key must be a scalar")
+            last.key = value if value is _MERGE else _key(value)
             self.places[_at(last.path, last.key, "")] = (line, column)
         else:
-            if last.merges:
-                self._merge(last, value, event)
-            else:
-                self._entry(last, value, line, column, placed=placed)
+            self._entry(last, value, event, placed=placed, alias=alias)
 
-    def _merge(self, mapping: _Open, value: Any, event: Any) -> None:
-        """A mapping under `<<` is set in place, over what stands before it; of several the first counts most."""
-        several = value if isinstance(value, list) else [value]
-        if not all(isinstance(merged, dict) for merged in several):
-            raise self._wrong(event, "map merge requires map or sequence of maps as the value")
-        assert isinstance(mapping.value, dict)
-        mapping.key = None
-        for merged in reversed(several):
-            mapping.value.update(merged)
-
-    def _entry(self, mapping: _Open, value: Any, line: int, column: int, *, placed: bool) -> None:
+    def _entry(self, mapping: _Open, value: Any, event: Any, *, placed: bool, alias: bool) -> None:
         key = mapping.key
         mapping.key = None
         assert isinstance(mapping.value, dict)
         assert key is not None
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        if key is _MERGE:
+            self._merge(mapping, value, event, alias=alias)
+            return
         if not placed:
             self.places[_at(mapping.path, key)] = (line, column)
         if key in mapping.value:
             self.duplicates.append(Duplicate(key, self.places[_at(mapping.path, key, "")][0]))
         mapping.value[key] = value
 
+    def _merge(self, mapping: _Open, value: Any, event: Any, *, alias: bool) -> None:
+        """Takes the entries of `<<` in at its place (decode.go, merge): over the keys before it, under those after it,
+        the first of several last."""
+        merged = value[::-1] if isinstance(value, list) and not alias else [value]
+        if not all(isinstance(entries, dict) for entries in merged):
+            raise self._wrong(event, "map merge requires map or sequence of maps as the value")
+        assert isinstance(mapping.value, dict)
+        place = self.places[_at(mapping.path, _MERGE, "")]
+        for entries in merged:
+            mapping.value.update(entries)
+            for name in entries:
+                self.places[_at(mapping.path, name)] = self.places[_at(mapping.path, name, "")] = place
+
     def _wrong(self, event: Any, what: str) -> CannotRead:
         mark = event.start_mark
         return CannotRead(f"{self.source}:{mark.line + 1}:{mark.column + 1}: {what}")
+
+
+def plain(value: Any) -> Any:
+    """A value with every JsonNumber as the number that it is: what is left of it once it has been decoded."""
+    if isinstance(value, dict):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [plain(entry) for entry in value]
+    return float(value) if isinstance(value, JsonNumber) else value
 
 
 def _at(path: Path, *more: str | int) -> Path:
@@ -247,4 +350,6 @@ def _key(value: Any) -> str:
     """A key as text: the kubelet turns numbers and booleans into strings."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
     return "null" if value is None else str(value)

@@ -24,7 +24,7 @@ EXAMPLE = re.compile(r"```yaml\n# on (\S+), Kubernetes (\S+)\n(.*?)```", re.DOTA
 STATE = re.compile(r"```(cpu_manager_state|memory_manager_state)\n(.*?)\n```", re.DOTALL)
 
 
-DROP_IN = re.compile(r"```drop-in\n(.*?)\n```", re.DOTALL)
+DROP_IN = re.compile(r"```drop-in\n(.*?)```", re.DOTALL)
 PLUGINS = re.compile(r"```plugins_registry\n(.*?)\n```", re.DOTALL)
 
 
@@ -37,11 +37,16 @@ def example(id: str) -> tuple[str, str, str, State]:
     return found[0], found[1], HEADER + found[2], State("/state", files, plugins)
 
 
+def drop_ins(id: str) -> dict[str, bytes]:
+    """The drop-ins of a check's page."""
+    texts = DROP_IN.findall(page(id) or "")
+    return {f"d/{number}.conf": (HEADER + text).encode() for number, text in enumerate(texts)}
+
+
 def findings(
-    machine: Machine, document: str, version: str, state: State, drop_ins: tuple[str, ...] = ()
+    machine: Machine, document: str, version: str, state: State, files: dict[str, bytes]
 ) -> tuple[Finding, ...]:
     minor = parse_version(version)
-    files = {f"/conf.d/{number}.conf": (HEADER + text).encode() for number, text in enumerate(drop_ins)}
     try:
         return judge(machine, effective(("f.yaml", document.encode()), files, {}, minor), minor, state).findings
     except Refused as error:
@@ -51,7 +56,7 @@ def findings(
 @pytest.mark.parametrize("id", ids())
 def test_the_smallest_document_of_a_page_is_found_by_its_check(id: str, machine_of: Callable[[str], Machine]) -> None:
     name, version, document, state = example(id)
-    found = findings(machine_of(name), document, version, state, tuple(DROP_IN.findall(page(id) or "")))
+    found = findings(machine_of(name), document, version, state, drop_ins(id))
     assert id in {finding.id for finding in found}, found
     severities = {finding.severity for finding in found if finding.id == id}
     (said,) = re.findall(r"^Severity: (.*)$", page(id) or "", re.MULTILINE)

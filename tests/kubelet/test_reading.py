@@ -15,9 +15,11 @@ import numalign.kubelet.yaml
 from numalign.errors import CannotRead, WrongUsage
 from numalign.kubelet import gojson, yaml
 from numalign.kubelet.document import Document, Refused, decode, nanoseconds
-from numalign.kubelet.effective import effective, parse_flags
+from numalign.kubelet.effective import effective
+from numalign.kubelet.flags import parse_flags
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import go_atoi, parse_cpus, settings
+from numalign.report.configuration import printed
 from tests.vectors import MACHINE
 
 HEADER = b"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -85,6 +87,106 @@ def test_a_wrong_type_is_refused_in_gos_words_and_at_its_line(text: bytes, messa
     assert refusal(text) == (message, line)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"registerWithTaints: [{key: a, value: true}]", "json: cannot unmarshal bool into Go struct field Taint.registerWithTaints.value of type string"),
+        (b"logging: {verbosity: abc}", "json: cannot unmarshal string into Go struct field LoggingConfiguration.logging.verbosity of type v1.VerbosityLevel"),
+        (b"logging: {flushFrequency: true}", 'invalid duration "true": json: cannot unmarshal bool into Go value of type time.Duration'),
+        (b"tracing: {samplingRatePerMillion: x}", "json: cannot unmarshal string into Go struct field TracingConfiguration.tracing.samplingRatePerMillion of type int32"),
+        (b"authentication: {x509: {clientCAFile: 1}}", "json: cannot unmarshal number into Go struct field KubeletX509Authentication.authentication.x509.clientCAFile of type string"),
+    ],
+)  # fmt: skip
+def test_types_are_checked_however_deep_they_lie(text: bytes, message: str) -> None:
+    assert refusal(text) == (message, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        (b"registerWithTaints: [{key: a, val: b, effect: NoSchedule}]", "registerWithTaints[0].val"),
+        (b"logging: {formt: json}", "logging.formt"),
+        (b"logging: {options: {json: {split: true}}}", "logging.options.json.split"),
+        (b"tracing: {end: a}", "tracing.end"),
+    ],
+)
+def test_unknown_fields_are_named_however_deep_they_lie(text: bytes, field: str) -> None:
+    assert [ignored.field for ignored in load(text).ignored] == [field]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: static\t# why", {"a": "static"}),
+        ("a: 5\t", {"a": 5}),
+        ('a: "x"\t\nb: 1', {"a": "x", "b": 1}),
+        ("a:\tstatic", {"a": "static"}),
+        ("a:\t\n  b: 1\t\n", {"a": {"b": 1}}),
+        ("a: |\n  x\ty\t\n", {"a": "x\ty\t\n"}),
+        ('a: "x\ty"', {"a": "x\ty"}),
+        ("x: &x {p: s}\na: {p: o, <<: *x}", {"x": {"p": "s"}, "a": {"p": "s"}}),
+        ("x: &x {p: s}\na: {<<: *x, p: o}", {"x": {"p": "s"}, "a": {"p": "o"}}),
+        ("x: &x {p: s}\nz: &z {p: t, r: 1}\na: {<<: [*x, *z]}", {"x": {"p": "s"}, "z": {"p": "t", "r": 1}, "a": {"p": "s", "r": 1}}),
+        ('x: &x {p: s}\n"<<": *x', {"x": {"p": "s"}, "<<": {"p": "s"}}),
+        ('a: !!int "110"', {"a": 110}),
+        ('a: !!bool "false"', {"a": False}),
+        ("a: !!float 1", {"a": 1.0}),
+        ('a: ! "1"', {"a": 1}),
+        ("a: !!str 1", {"a": "1"}),
+        ("a: !!binary aGk=", {"a": "hi"}),
+        ("%YAML 1.1\n---\na: 1", {"a": 1}),
+        ('{"a": "\\ud83d\\ude00", "b": "\\ud83d", "\\ude00": 1}', {"a": "\U0001f600", "b": "\ufffd", "\ufffd": 1}),
+    ],
+)  # fmt: skip
+def test_documents_are_what_the_kubelets_yaml_makes_of_them(text: str, value: Any) -> None:
+    assert yaml.read(text.encode(), "f").value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"\tmaxPods: 1", "error converting YAML to JSON: yaml: line 3: found character that cannot start any token"),
+        (b'clusterDomain: "\\ud83d\\ude00"', "error converting YAML to JSON: yaml: line 3: found invalid Unicode character escape code"),
+        (b"kubeReserved: {<<: 5}", "error converting YAML to JSON: yaml: map merge requires map or sequence of maps as the value"),
+        (b"kubeReserved: {<<: [3]}", "error converting YAML to JSON: yaml: map merge requires map or sequence of maps as the value"),
+        (b"maxPods: !!int abc", "error converting YAML to JSON: yaml: cannot decode !!str `abc` as a !!int"),
+        (b"memoryThrottlingFactor: .nan", "json: unsupported value: NaN"),
+        (b"memoryThrottlingFactor: -.inf", "json: unsupported value: -Inf"),
+    ],
+)  # fmt: skip
+def test_what_the_kubelets_yaml_refuses_is_refused_in_its_words(text: bytes, message: str) -> None:
+    assert refusal(text) == (message, 3)
+
+
+def test_a_document_of_yaml_1_2_is_incompatible() -> None:
+    with pytest.raises(Refused, match="found incompatible YAML document"):
+        decode(b"%YAML 1.2\n---\n" + HEADER, "f.yaml", 36)
+
+
+JSON = '{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", %s}'
+
+
+@pytest.mark.parametrize("number", ["110.0", "1e2"])
+def test_a_fraction_is_no_whole_number_in_json_and_one_in_yaml(number: str) -> None:
+    said = f"cannot unmarshal number {number} into Go struct field KubeletConfiguration.maxPods of type int32"
+    with pytest.raises(Refused, match=said):
+        decode((JSON % f'"maxPods": {number}').encode(), "f.json", 36)
+    assert load(f"maxPods: {number}".encode()).values["maxPods"] == float(number)
+
+
+def test_halves_of_characters_in_json_never_get_out() -> None:
+    text = JSON % r'"clusterDomain": "\ud83d\ude00 \ud83d", "\ude00": "\\ud83d", "memoryThrottlingFactor": 0.5'
+    document = decode(text.encode(), "f.json", 36)
+    assert (document.values["clusterDomain"], document.ignored[0].field) == ("\U0001f600 \ufffd", "\ufffd")
+    printed(document, "json").decode()
+    assert b"memoryThrottlingFactor: 0.5\n" in printed(document, "yaml")
+
+
+def test_the_kind_is_read_in_any_letters() -> None:
+    document = decode(HEADER.replace(b"kind", b"Kind") + b"maxPods: 1", "f.yaml", 36)
+    assert (document.values["maxPods"], [field.field for field in document.ignored]) == (1, ["Kind"])
+
+
 def test_newer_fields_are_unknown_to_older_kubelets() -> None:
     text = b"mergeDefaultEvictionSettings: true"
     assert [field.field for field in load(text, 32).ignored] == ["mergeDefaultEvictionSettings"]
@@ -130,7 +232,7 @@ def test_surrogates_are_joined_or_replaced() -> None:
         36,
     )
     assert pair.values["clusterDomain"] == "\U0001f600"
-    assert load(b'clusterDomain: "a\\ud83d"').values["clusterDomain"] == "a\ufffd"
+    assert refusal(b'clusterDomain: "a\\ud83d"')[0].endswith("found invalid Unicode character escape code")
 
 
 @pytest.mark.parametrize(
@@ -196,6 +298,8 @@ def test_merge_keys_and_aliases_are_followed() -> None:
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(SCALARS)), max_size=6), st.integers(27, 37))
 def test_any_configuration_is_judged_or_refused(entries: list[tuple[str, str]], minor: int) -> None:
     text = HEADER + "\n".join(f"{name}: {value}" for name, value in entries).encode()
+    with contextlib.suppress(Refused):
+        assert effective(("f.yaml", HEADER), {"d/1.conf": text, "d/2.conf": text}, {}, minor).values is not None
     try:
         document = effective(("f.yaml", text), {}, {}, minor)
     except Refused:
@@ -381,4 +485,4 @@ def test_drop_ins_name_their_own_faults() -> None:
     assert [field.place for field in found.ignored] == ["/d/50.conf:3"]
     with pytest.raises(Refused) as caught:
         effective(("f.yaml", HEADER), {"/d/50.conf": HEADER + b"maxPods: abc\n"}, {}, 36)
-    assert (caught.value.source, caught.value.line) == ("/d/50.conf", 3)
+    assert caught.value.placed("f.yaml") == "/d/50.conf:3"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from numalign.kubelet.effective import effective, parse_flags
+from numalign.kubelet.effective import effective
+from numalign.kubelet.flags import parse_flags
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import eviction_reservation, go_percentage, settings
 from numalign.kubelet.versions import NEWEST, OLDEST, dependencies, known_gates

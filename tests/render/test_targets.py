@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from numalign.kubelet.effective import effective, parse_flags
+from numalign.kubelet.effective import effective
+from numalign.kubelet.flags import parse_flags
 from numalign.machine import Machine
 from numalign.plan import Plan, PlanWishes, configuration_document, make_plan
 from numalign.render import fill

@@ -1,0 +1,241 @@
+"""The drop-ins of --config-dir over the file of --config, in the way of each version.
+
+1.28 merges decoded configurations, each with its defaults (mergo); 1.29 to 1.31 patch the JSON of the internal type,
+whose keys are Go's names, and decode it over the configuration; from 1.32 it is the JSON of the documented names, and
+defaults are set again. A patch is RFC 7386's.
+Source: cmd/kubelet/app/server.go (mergeKubeletConfigurations), 1.28 to 1.36.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from numalign.errors import CannotRead
+from numalign.kubelet import yaml
+from numalign.kubelet.document import API_VERSION, KIND, Ignored, Refused, decode, dotted, named_places, parse, unknown
+from numalign.kubelet.fields import fields
+from numalign.kubelet.settings import default_eviction_hard
+
+__all__ = ["ALPHA", "Files", "Merged", "drop_in_files", "merge"]
+
+ALPHA = (28, 29)
+"""The versions that take --config-dir only with the environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA."""
+
+Files = Mapping[str, bytes]
+Places = Mapping[yaml.Path, str]
+
+_SINCE = 28
+_PATCHES_SINCE = 29
+_VERSIONED_SINCE = 32
+_MAX_FILES = 1000
+_EXTENSION = ".conf"
+
+_WITHOUT_DEFAULT = frozenset(
+    {
+        *("reservedSystemCPUs", "cpuManagerPolicyOptions", "topologyManagerPolicyOptions", "reservedMemory"),
+        *("kubeReserved", "systemReserved", "kubeReservedCgroup", "systemReservedCgroup", "featureGates"),
+    }
+)
+_GO_BEGINNINGS = {
+    # the beginning of a field's documented name -> that of its name in Go, where it is not the same with a capital
+    "cpu": "CPU",
+    "http": "HTTP",
+    "iptables": "IPTables",
+    "oom": "OOM",
+    "qos": "QOS",
+    "resolvConf": "ResolverConfig",
+    "tls": "TLS",
+}
+_RESETS: Mapping[str, Any] = {
+    # what a drop-in of 1.28 sets where it does not name the field
+    "cpuManagerPolicy": "none",
+    "topologyManagerPolicy": "none",
+    "topologyManagerScope": "container",
+    "memoryManagerPolicy": "None",
+    "enforceNodeAllocatable": ["pods"],
+    "cgroupsPerQOS": True,
+    "failSwapOn": True,
+}
+
+
+class Merged(NamedTuple):
+    """A configuration to be taken into its types: its values by field, their places, and what has no effect."""
+
+    raw: dict[str, Any]
+    places: dict[yaml.Path, str]
+    ignored: list[Ignored]
+
+
+class _DropIn(NamedTuple):
+    values: dict[str, Any]
+    places: dict[yaml.Path, str]
+    ignored: list[Ignored]
+
+
+def merge(raw: Mapping[str, Any], places: Places, drop_ins: Files, minor: int) -> Merged:
+    """The drop-ins over the values `raw` in their order. Raises Refused where the kubelet does not take one."""
+    if minor < _SINCE:
+        raise Refused("decode", "failed to parse kubelet flag: unknown flag: --config-dir", place="--config-dir")
+    if minor < _PATCHES_SINCE:
+        return _merged_structs(raw, places, drop_ins, minor)
+    versioned = minor >= _VERSIONED_SINCE
+    names = {field: field if versioned else _go_name(field) for field in fields(minor)}
+    # omitempty: empty maps and lists are not written to the versioned JSON, and take their defaults again
+    document = {names[field]: value for field, value in raw.items() if not (versioned and value in ({}, []))}
+    written = {(names[str(path[0])], *path[1:]): place for path, place in places.items() if _is_in(path, raw, names)}
+    written = {path: place for path, place in written.items() if path[0] in document}
+    spelled = {name.lower(): field for field, name in names.items()}
+    ignored: list[Ignored] = []
+    for path, data in drop_ins.items():
+        drop_in = _read(path, data, spelled, minor)
+        ignored += drop_in.ignored
+        document = _patched(document, drop_in.values, written, drop_in.places, ())
+    start = Merged({}, {}, ignored) if versioned else Merged(dict(raw), dict(places), ignored)
+    for name in sorted(document):
+        field = spelled[name.lower()]
+        if versioned and name < field and field not in document and field not in _WITHOUT_DEFAULT:
+            # the field's default is in the JSON too, further down, and holds
+            ignored.append(Ignored(name, written.get((name,), "drop-in"), None, False))
+            continue
+        start.raw[field] = _decoded_over(start.raw.get(field), document[name])
+        _move(start.places, written, name, field, replace=not isinstance(document[name], dict))
+    return start
+
+
+def drop_in_files(folder: str) -> dict[str, bytes]:
+    """The drop-ins of a directory in the order in which the kubelet reads them: by path, subdirectories included.
+
+    Raises CannotRead where the directory or a drop-in cannot be read.
+    """
+    if not os.path.isdir(folder):
+        raise CannotRead(f"{folder}: no directory of drop-ins", hint="--config-dir names the kubelet's own directory")
+    found: dict[str, bytes] = {}
+    _walk(folder, found)
+    return found
+
+
+def _walk(folder: str, found: dict[str, bytes]) -> None:
+    try:
+        for entry in sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name)):
+            if entry.is_dir(follow_symlinks=False):
+                _walk(entry.path, found)
+            elif entry.name.endswith(_EXTENSION):
+                if len(found) >= _MAX_FILES:
+                    raise CannotRead(f"{folder}: more than {_MAX_FILES} drop-ins")
+                with open(entry.path, "rb") as file:
+                    found[entry.path] = file.read((4 << 20) + 1)
+    except OSError as error:
+        raise CannotRead(f"{error.filename or folder}: {error.strerror}") from error
+
+
+def _is_in(path: yaml.Path, raw: Mapping[str, Any], names: Mapping[str, str]) -> bool:
+    return bool(path) and path[0] in raw and path[0] in names
+
+
+def _go_name(field: str) -> str:
+    if field in ("apiVersion", "kind"):
+        return field
+    for beginning, name in _GO_BEGINNINGS.items():
+        rest = field.removeprefix(beginning)
+        if rest != field and (not rest or rest[0].isupper()):
+            return name + rest
+    return field[0].upper() + field[1:]
+
+
+def _refused(path: str, what: str, line: int | None = None) -> Refused:
+    message = f"failed to load kubelet dropin file, path: {path}, {what}"
+    return Refused("decode", message, place=f"{path}:{line}" if line else path)
+
+
+def _read(path: str, data: bytes, spelled: Mapping[str, str], minor: int) -> _DropIn:
+    """A drop-in as free JSON, without the fields that are none."""
+    if not data:
+        raise _refused(path, f'error: kubelet config file "{path}" was empty')
+    try:
+        parsed, text = parse(data, path)
+    except Refused as error:
+        raise _refused(path, f"error: {error.message.removeprefix('failed to decode: ')}", error.line) from None
+    value = yaml.plain(parsed.value) if isinstance(parsed.value, dict) else {}
+    group = f"{value.get('apiVersion')}, Kind={value.get('kind')}"
+    if minor < _VERSIONED_SINCE:
+        if not value.get("kind"):
+            raise _refused(path, f"error: Object 'Kind' is missing in '{text}'")
+    elif not value.get("apiVersion") or not value.get("kind"):
+        raise _refused(path, "no apiVersion/kind")
+    elif (value["apiVersion"], value["kind"]) != (API_VERSION, KIND):
+        raise _refused(path, f"unknown apiVersion/kind: {group}")
+    known = {name: entry for name, entry in value.items() if name.lower() in spelled}
+    skipped: list[yaml.Path] = [(name,) for name in value if name not in known]
+    for name, entry in known.items():
+        skipped += [(name, *inner[1:]) for inner in unknown({spelled[name.lower()]: entry}, minor)]
+    ignored = [Ignored(dotted(at), path, parsed.places.get((*at, ""), (None,))[0], False) for at in skipped]
+    ignored += [Ignored(duplicate.key, path, duplicate.line, True) for duplicate in parsed.duplicates]
+    return _DropIn(known, named_places(parsed, path), ignored)
+
+
+def _patched(below: Any, patch: Any, places: dict[yaml.Path, str], patch_places: Places, path: yaml.Path) -> Any:
+    """The patch over the value below it: objects key by key, null takes a key out, anything else replaces the whole."""
+    if not isinstance(patch, dict):
+        for known in [known for known in places if known[: len(path)] == path]:
+            del places[known]
+        places.update({known: place for known, place in patch_places.items() if known[: len(path)] == path})
+        return patch
+    found = dict(below) if isinstance(below, dict) else {}
+    if path in patch_places:
+        places.setdefault(path, patch_places[path])
+    for name, entry in patch.items():
+        inner = (*path, name)
+        if entry is None:
+            found.pop(name, None)
+            for known in [known for known in places if known[: len(inner)] == inner]:
+                del places[known]
+        else:
+            found[name] = _patched(found.get(name), entry, places, patch_places, inner)
+    return found
+
+
+def _decoded_over(below: Any, value: Any) -> Any:
+    """What encoding/json makes of a value that it decodes over another: null leaves it, maps and structs keep their
+    other entries, and so do the structs of a list, by position."""
+    if value is None:
+        return below
+    if isinstance(value, dict) and isinstance(below, dict):
+        return {**below, **{name: _decoded_over(below.get(name), entry) for name, entry in value.items()}}
+    if isinstance(value, list) and isinstance(below, list):
+        return [_decoded_over(old, new) for old, new in zip([*below, *[None] * len(value)], value, strict=False)]
+    return value
+
+
+def _move(places: dict[yaml.Path, str], written: Places, name: str, field: str, *, replace: bool) -> None:
+    """The places of what is written under a name become those of its field."""
+    if replace:
+        for known in [known for known in places if known[:1] == (field,)]:
+            del places[known]
+    places.update({(field, *path[1:]): place for path, place in written.items() if path[:1] == (name,)})
+
+
+def _merged_structs(raw: Mapping[str, Any], places: Places, drop_ins: Files, minor: int) -> Merged:
+    """1.28: what is not zero in a drop-in after its defaults were set replaces what is below, maps entry by entry."""
+    merged = Merged(dict(raw), dict(places), [])
+    for path, data in drop_ins.items():
+        try:
+            drop_in = decode(data, path, minor)
+        except Refused as error:
+            raise _refused(path, f"error: {error.message}", error.line) from None
+        merged.ignored.extend(drop_in.ignored)
+        own = {name: entry for name, entry in drop_in.raw.items() if not (entry == "" and name in _RESETS)}
+        own["evictionHard"] = dict(default_eviction_hard(drop_in.values, minor))
+        for field, value in {**_RESETS, **own}.items():
+            below = merged.raw.get(field, _RESETS.get(field))
+            if not value or value == below:
+                continue
+            written: dict[yaml.Path, str] = {(field,): path}
+            if isinstance(below, dict) and isinstance(value, dict):
+                written = {(field, key): path for key in value}
+                value = {**below, **value}
+            merged.raw[field] = value
+            written.update({known: place for known, place in drop_in.places.items() if known[:1] == (field,)})
+            _move(merged.places, written, field, field, replace=not isinstance(below, dict))
+    return merged
