@@ -202,7 +202,8 @@ def _even(machine: Machine, homes: dict[int, list[Core]]) -> Choice:
         gpus = sum(gpu.numa_node == id for gpu in machine.gpus)
         number = needed[id]
         left = len(cores) - number
-        if gpus and left >= gpus and left % gpus:
+        free = sum(not core.cpus.bits & machine.isolated_cpus.bits for core in cores)
+        if gpus and left >= gpus and left % gpus and not number <= free < number + left % gpus:
             number += left % gpus
             even.setdefault((len(cores) - number, gpus), []).append(id)
         taken += cores[:number]

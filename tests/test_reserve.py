@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,6 +117,11 @@ def test_by_default_the_cores_that_are_left_divide_evenly_among_the_gpus(
         gpus = sum(gpu.numa_node == id for gpu in machine.gpus)
         left = sum(bool(core.cpus.bits & own.bits & ~reserved.bits) for core in machine.cores)
         assert not gpus or left % gpus == 0 or left < gpus
+
+
+def test_isolated_cores_are_not_taken_to_make_the_rest_even(machine_of: Callable[[str], Machine]) -> None:
+    machine = msgspec.structs.replace(machine_of("dgx-h100"), isolated_cpus=CpuSet.parse("1-55,57-111,113-167,169-223"))
+    assert str(choose(machine, Wishes()).cpus) == "0,56,112,168"
 
 
 def test_the_examples_hold() -> None:

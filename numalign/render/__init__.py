@@ -24,6 +24,8 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PLAIN_VALUES = frozenset(
     {"static", "Static", "none", "best-effort", "restricted", "single-numa-node", "container", "pod"}
 )
+_FAILURES = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+"""What a template of the user's can come to, beside Jinja2's own errors."""
 
 
 def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None, **values: Any) -> str:
@@ -46,15 +48,7 @@ def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None,
 
     try:
         return _environment(sandboxed=True).from_string(own).render(given)
-    except (
-        TemplateError,
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-        RecursionError,
-        AttributeError,
-    ) as error:
+    except (TemplateError, *_FAILURES) as error:
         line = getattr(error, "lineno", None)
         place = f"{template}:{line}" if line else template
         raise DoesNotHold(

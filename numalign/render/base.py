@@ -61,7 +61,7 @@ def merge(data: bytes, name: str, plan: Plan, minor: int) -> bytes:
     yaml.indent(mapping=2, sequence=indent, offset=offset)
     yaml.explicit_start = text.startswith("---")
     try:
-        documents = list(yaml.load_all(text))
+        documents = list(yaml.load_all(text.replace("\r\n", "\n")))
         behind = _comments_behind_list(documents[0], text)
         _set_fields(documents[0], plan, comments=True)
         stream = io.StringIO()

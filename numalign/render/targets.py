@@ -15,6 +15,8 @@ from numalign.plan import Plan, PlanWishes
 __all__ = ["TARGETS", "Target", "check_target", "for_target", "missing"]
 
 _CPU_OPTIONS, _TOPOLOGY_OPTIONS = "cpuManagerPolicyOptions", "topologyManagerPolicyOptions"
+_NEEDED = ("featureGates", f"{_TOPOLOGY_OPTIONS}.max-allowable-numa-nodes")
+"""Fields that are written only where the kubelet does not start without them."""
 _RESERVATIONS = ("kubeReserved", "systemReserved", "evictionHard")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -149,6 +151,7 @@ TARGETS: Mapping[str, Target] = {
             lacks={
                 "memoryManagerPolicy": "the operator decides about it by the policy",
                 "reservedMemory": "the operator writes it, all on NUMA node 0",
+                f"{_TOPOLOGY_OPTIONS}.*": "the profile has no field for them",
                 "featureGates": "OpenShift sets feature gates for the whole cluster (FeatureGate cluster)",
                 **dict.fromkeys(_RESERVATIONS, "the operator sets it"),
             },
@@ -207,7 +210,7 @@ def check_target(plan: Plan, wishes: PlanWishes, target: Target) -> dict[str, st
         )
     lost = missing(plan, target)
     for name in lost:
-        if name in _asked_for(wishes):
+        if name in _asked_for(wishes) or name in _NEEDED:
             raise DoesNotHold(
                 f"--target {target.name} cannot express {name}: {lost[name]}",
                 hint="leave it out, or take another target",

@@ -92,6 +92,8 @@ def test_json_stays_json_and_line_ends_stay(run: Run, tree: Tree, tmp_path: Path
     assert done.returncode == 0
     data = (tmp_path / "out.yaml").read_bytes()
     assert data.count(b"\r\n") == data.count(b"\n")
+    assert b"\r\r" not in data
+    assert render(run, tree, "--base", "out.yaml", "--check") == (0, "", "")
 
 
 def test_diff_shows_and_check_says_and_neither_writes(run: Run, tree: Tree, tmp_path: Path) -> None:

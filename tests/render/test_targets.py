@@ -72,7 +72,8 @@ def written(target: str, machine: Machine, plan: Plan, minor: int = 36) -> str:
 @pytest.mark.parametrize("target", TARGETS)
 def test_it_looks_like_this(target: str, machine: str, run: Run, tree: Callable[[str], Path], golden: Golden) -> None:
     done = run("render", "kubelet-config", "--target", target, "--root", tree(machine))
-    assert done.returncode == 0
+    refused = machine == "gb200-nvl" and target in ("aks", "gke", "openshift-performance-profile")
+    assert done.returncode == int(refused)
     assert done.stdout == golden(f"{machine}.{target}", done.stdout)
 
 
@@ -162,6 +163,8 @@ def test_a_performance_profile_has_every_cpu_once(machine_of: MachineOf) -> None
         ("aks", PlanWishes(scope="pod"), "topologyManagerScope"),
         ("aks", PlanWishes(static_memory=True), "memoryManagerPolicy"),
         ("bottlerocket", PlanWishes(policy="restricted", options={"align-by-socket": "true"}), "align-by-socket"),
+        ("bottlerocket", PlanWishes(options={"strict-cpu-reservation": "true"}, minor=32), "featureGates"),
+        ("openshift", PlanWishes(policy="restricted", options={"align-by-socket": "true"}), "featureGates"),
     ],
 )
 def test_what_was_asked_for_and_cannot_be_expressed_is_refused(
@@ -171,6 +174,14 @@ def test_what_was_asked_for_and_cannot_be_expressed_is_refused(
 
     with pytest.raises(DoesNotHold, match=field):
         check_target(make_plan(machine_of("dgx-h100"), wishes), wishes, TARGETS[target])
+
+
+@pytest.mark.parametrize("target", ["aks", "gke", "openshift-performance-profile"])
+def test_nothing_is_written_on_which_the_kubelet_does_not_start(target: str, machine_of: MachineOf) -> None:
+    from numalign.errors import DoesNotHold
+
+    with pytest.raises(DoesNotHold, match="max-allowable-numa-nodes"):
+        check_target(make_plan(machine_of("gb200-nvl")), PlanWishes(), TARGETS[target])
 
 
 def test_what_is_lost_is_said(run: Run, tree: Callable[[str], Path]) -> None:
@@ -199,6 +210,7 @@ def test_a_template_of_ones_own(run: Run, tree: Callable[[str], Path], tmp_path:
     for text, says in (
         ("{{ machine.__class__.__mro__ }}", "unsafe"),
         ("{{ nothing }}", "'nothing' is undefined"),
+        ("{{ cycler() }}", "the template fails"),
         ("a\n{% if %}", "own.j2:2: the template fails"),
         ("{% include '../../../etc/passwd' %}", "the template fails"),
         (
