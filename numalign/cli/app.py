@@ -21,7 +21,7 @@ Start with `numalign inspect`; then `numalign render kubelet-config` writes the 
 machine, and `numalign verify` says whether the two agree.
 """
 _GROUPS = {
-    "render": "Write what the machine is configured with.",
+    "render": "Write configuration for a machine.",
     "kubelet": "What a kubelet makes of a configuration.",
     "checks": "The checks that verify makes.",
 }

@@ -79,7 +79,7 @@ COMMANDS: tuple[Command, ...] = (
         "numalign.cli.render:kubelet_config",
         "Write a KubeletConfiguration for the machine.",
         (
-            "numalign render kubelet-config --out 50-numalign.conf",
+            "numalign render kubelet-config --target drop-in --out 60-numalign.conf",
             "numalign render kubelet-config --target eks-nodeadm --machine node.tar.gz",
             "numalign render kubelet-config --base config.yaml --out config.yaml --diff",
         ),
@@ -112,7 +112,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("verify",),
         "numalign.cli.verify:verify",
-        "Check the kubelet's configuration against it.",
+        "Check a kubelet configuration on a machine.",
         (
             "numalign verify                       /var/lib/kubelet/config.yaml against this host",
             "numalign verify --config kubelet.yaml --machine node.tar.gz",
@@ -212,7 +212,7 @@ OPTIONS: dict[str, Option] = {
     "shares": Option(
         ("--shares",), "Print how CPUs, memory and NICs divide among the GPUs instead of the reasons.", takes="flag"
     ),
-    "gpus": Option(("--gpus",), "How many GPUs the pod asks for [default: 1].", metavar="N"),
+    "gpus": Option(("--gpus",), "How many GPUs the pod asks for.", metavar="N"),
     "nic": Option(
         ("--nic",), "The device plugin's resource of NICs, such as rdma/hca_shared_devices_a.", metavar="RESOURCE"
     ),
@@ -226,7 +226,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "target": Option(
         ("--target",),
-        "Where the kubelet takes its configuration from [default: kubelet]:",
+        "Where the kubelet takes its configuration from:",
         metavar="NAME",
         names_from="numalign.render.targets:TARGETS",
     ),
