@@ -72,9 +72,7 @@ def read_topology(host: Host, online: CpuSet) -> CpuTopology:
         members, _ = siblings.of(cpu)
         if members.first() != cpu:
             continue
-        for member in members:
-            host.expect(f"{CPU}/cpu{member}/topology/core_id")
-        told = ((member, host.number(f"{CPU}/cpu{member}/topology/core_id")) for member in members)
+        told = ((member, host.number(f"{CPU}/cpu{member}/topology/core_id", expected=True)) for member in members)
         core_ids = {member: core_id for member, core_id in told if core_id is not None}
         same = len(core_ids) == len(members) and len(set(core_ids.values())) == 1
         cores.append(

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from functools import cached_property
 from typing import Literal, TypeVar
 
 from numalign.cpuset import CpuSet
@@ -53,7 +54,7 @@ class Host:
         self.further_problems = 0
         self._real: dict[str, str | None] = {"": ""}
 
-    @property
+    @cached_property
     def live(self) -> bool:
         """Whether this is the running host itself, so that its drivers and databases can be asked: its root, or a
         directory in which its /proc lies (a container that has the host's / mounted)."""
@@ -210,13 +211,13 @@ class Host:
         return texts
 
     def expect(self, path: str) -> None:
-        """Notes a file that every host has and this one does not."""
+        """Notes a file that every host has, where it is missing and nothing is noted of it yet."""
         if path not in self.problems and self.real(path) is None:
             self.note("missing", path, "there is no such file")
 
-    def number(self, path: str) -> int | None:
+    def number(self, path: str, *, expected: bool = False) -> int | None:
         """The file's decimal or 0x-prefixed whole number."""
-        return self.value(path, whole_number)
+        return self.value(path, whole_number, expected=expected)
 
     def cpulist(self, path: str) -> CpuSet | None:
         """The file's CPU list; an empty file is the empty set."""
@@ -226,10 +227,13 @@ class Host:
         """The file's CPU mask."""
         return self.value(path, CpuSet.parse_mask)
 
-    def value(self, path: str, parse: Callable[[str], T], *, empty: bool = False) -> T | None:
-        """What `parse` makes of the file; None, and a problem noted, where it raises ValueError or it is empty."""
+    def value(self, path: str, parse: Callable[[str], T], *, empty: bool = False, expected: bool = False) -> T | None:
+        """What `parse` makes of the file; None, and a problem noted, where it raises ValueError or it is empty, or
+        where it is missing and `expected` of every host."""
         text = self.text(path)
         if text is None:
+            if expected:
+                self.expect(path)
             return None
         if not text and not empty:
             self.note("malformed", path, "it is empty")

@@ -18,8 +18,7 @@ NODE = "sys/devices/system/node"
 
 def memory_total(host: Host) -> int | None:
     """The machine's memory in bytes, as /proc/meminfo has it."""
-    host.expect("proc/meminfo")
-    return host.value("proc/meminfo", _mem_total)
+    return host.value("proc/meminfo", _mem_total, expected=True)
 
 
 def read_numa_nodes(host: Host, online: CpuSet) -> tuple[NumaNode, ...]:
@@ -46,14 +45,12 @@ def _numa_node(host: Host, id: int, ids: list[int], online: CpuSet) -> NumaNode:
     if cpus is None:
         linked = (name[3:] for name in host.names(folder) if name.startswith("cpu") and name[3:].isdecimal())
         cpus = CpuSet(int(number) for number in linked if len(number) < 6 and int(number) < MAX_CPUS)
-    for name in ("meminfo", "distance"):
-        host.expect(f"{folder}/{name}")
     return NumaNode(
         id=id,
         cpus=cpus & online,
-        memory_bytes=host.value(f"{folder}/meminfo", _mem_total),
+        memory_bytes=host.value(f"{folder}/meminfo", _mem_total, expected=True),
         hugepages=_hugepages(host, f"{folder}/hugepages"),
-        distances=host.value(f"{folder}/distance", lambda text: _distances(text, ids)) or {},
+        distances=host.value(f"{folder}/distance", lambda text: _distances(text, ids), expected=True) or {},
     )
 
 
