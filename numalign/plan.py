@@ -10,11 +10,10 @@ import msgspec
 
 from numalign.cpuset import CpuSet
 from numalign.errors import DoesNotHold
-from numalign.kubelet.document import API_VERSION as KUBELET_API
-from numalign.kubelet.document import KIND as KUBELET_KIND
 from numalign.kubelet.document import typed
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import settings
+from numalign.kubelet.startup import MAX_NUMA_NODES, SLOW_MEMORY_NODES
 from numalign.kubelet.versions import (
     CPU_OPTIONS,
     DEFAULT,
@@ -27,16 +26,13 @@ from numalign.kubelet.versions import (
 )
 from numalign.kubelet.view import KubeletView, kubelet_view
 from numalign.machine import API_VERSION, Machine
-from numalign.probe.warn import KUBELET_MAX_NUMA_NODES
 from numalign.reserve import Choice, Wishes, choose, places
 from numalign.reserve_memory import MemoryReservation, MemoryWishes, reserve_memory
 from numalign.shares import ShareTable, share_table
 from numalign.words import numa_nodes, share
 
-__all__ = ["SLOW_MEMORY_NODES", "Decision", "NodePlan", "Plan", "PlanWishes", "configuration_document", "make_plan"]
+__all__ = ["Decision", "NodePlan", "Plan", "PlanWishes", "make_plan"]
 
-SLOW_MEMORY_NODES = 16
-"""NUMA nodes from which the static memory manager is slow (measured: 0.3 s a pod, doubling with each)."""
 _CLOSEST_MATTERS = 3
 """NUMA nodes from which some are nearer to each other than others."""
 
@@ -126,13 +122,8 @@ def make_plan(machine: Machine, wishes: PlanWishes | None = None) -> Plan:
         configuration=draft.configuration,
         decisions=tuple(draft.decisions),
         numa_nodes=_node_plans(machine, choice.cpus, memory),
-        shares=share_table(machine, choice.cpus, memory, draft.configuration.get("topologyManagerPolicy", "none")),
+        shares=share_table(machine, choice.cpus, memory, policy, per_core=max(view.cpus_per_core, 1)),
     )
-
-
-def configuration_document(plan: Plan) -> dict[str, Any]:
-    """The whole document, apiVersion and kind first."""
-    return {"apiVersion": KUBELET_API, "kind": KUBELET_KIND, **plan.configuration}
 
 
 _FULL = "full-pcpus-only"
@@ -173,9 +164,8 @@ class _Draft:
         needed += [group] if group else []
         return [gate for gate in needed if not gates(minor)[gate].default]
 
-    def _decide(self, field: str, value: Any, reason: str) -> None:
-        shown = value if isinstance(value, str) or value is None else str(value)
-        self.decisions.append(Decision(field=field, value=shown, reason=reason))
+    def _decide(self, field: str, value: str | None, reason: str) -> None:
+        self.decisions.append(Decision(field=field, value=value, reason=reason))
 
     # -- the topology manager
 
@@ -185,7 +175,7 @@ class _Draft:
         if self.wishes.policy is not None:
             return self.wishes.policy
         allowed = _MAX_NODES in options(TOPOLOGY_OPTIONS, self.wishes.minor)
-        return "none" if nodes > KUBELET_MAX_NUMA_NODES and not allowed else "single-numa-node"
+        return "none" if nodes > MAX_NUMA_NODES and not allowed else "single-numa-node"
 
     def write_topology(self, policy: str) -> None:
         """The topology manager's policy, scope and options."""
@@ -208,7 +198,7 @@ class _Draft:
         if policy == "none" and self.wishes.policy is None:
             return (
                 f"nothing is aligned: this machine has {nodes} NUMA nodes, and Kubernetes 1.{self.wishes.minor} starts "
-                f"with a policy on at most {KUBELET_MAX_NUMA_NODES}; 1.31 and newer have {_MAX_NODES}"
+                f"with a policy on at most {MAX_NUMA_NODES}; 1.31 and newer have {_MAX_NODES}"
             )
         reason = {
             "none": "nothing is aligned",
@@ -225,13 +215,13 @@ class _Draft:
     def _topology_options(self, policy: str) -> dict[str, str]:
         nodes, chosen = len(self.view.nodes), {}
         field, asked = TOPOLOGY_OPTIONS, self.asked[TOPOLOGY_OPTIONS]
-        if nodes > KUBELET_MAX_NUMA_NODES and policy != "none" and self._has(field, _MAX_NODES):
+        if nodes > MAX_NUMA_NODES and policy != "none" and self._has(field, _MAX_NODES):
             chosen[_MAX_NODES] = str(nodes)
             self._decide(
                 f"{field}.{_MAX_NODES}",
                 str(nodes),
                 f"this machine has {nodes} NUMA nodes, those without CPUs included, and the kubelet refuses to start "
-                f"on more than {KUBELET_MAX_NUMA_NODES} without it (Kubernetes 1.31 and newer)",
+                f"on more than {MAX_NUMA_NODES} without it (Kubernetes 1.31 and newer)",
             )
         distances = {d for node in self.view.nodes for d in (node.distances or ())}
         spans = policy in ("best-effort", "restricted") and nodes >= _CLOSEST_MATTERS and len(distances) > 2

@@ -18,7 +18,7 @@ from numalign.machine import Machine, NumaNode
 from numalign.quantity import Quantity
 from numalign.words import numa_nodes, size
 
-__all__ = ["MemoryReservation", "MemoryWishes", "reserve_memory"]
+__all__ = ["MemoryReservation", "MemoryWishes", "reserve_memory", "room"]
 
 _PODS = 110
 _KUBE = Quantity.parse(f"{255 + 11 * _PODS}Mi")
@@ -73,9 +73,9 @@ def reserve_memory(machine: Machine, reserved_cpus: CpuSet, wishes: MemoryWishes
     home = [node for node in machine.numa_nodes if node.cpus.bits & reserved_cpus.bits and node.memory_bytes]
     by_node = _divided(total.whole, home)
     if by_node is None:
-        room = sum(map(_room, home))
+        left = sum(map(room, home))
         raise DoesNotHold(
-            f"{total} of memory cannot be reserved: NUMA nodes with reserved CPUs have {size(room)} beside huge pages",
+            f"{total} of memory cannot be reserved: NUMA nodes with reserved CPUs have {size(left)} beside huge pages",
             hint="ask for less with --kube-reserved-memory and --system-reserved-memory, or for fewer huge pages",
         )
     return MemoryReservation(
@@ -98,13 +98,13 @@ def _divided(total: int, nodes: list[NumaNode]) -> dict[int, int] | None:
         part = total // len(nodes) // _STEP * _STEP
         parts = {node.id: part for node in nodes}
         parts[nodes[0].id] += total - part * len(nodes)
-        full = [node for node in nodes if parts[node.id] >= _room(node)]
+        full = [node for node in nodes if parts[node.id] >= room(node)]
         if not full:
             return {id: amount for id, amount in parts.items() if amount}
         nodes = [node for node in nodes if node not in full]
     return None
 
 
-def _room(node: NumaNode) -> int:
+def room(node: NumaNode) -> int:
     """The bytes of a NUMA node beside its huge pages."""
     return (node.memory_bytes or 0) - sum(pages.size * (pages.total or 0) for pages in node.hugepages)

@@ -13,10 +13,10 @@ import msgspec
 
 from numalign.cpuset import CpuSet
 from numalign.errors import DoesNotHold
-from numalign.kubelet.view import kubelet_view
 from numalign.machine import Machine
 from numalign.reserve import places
-from numalign.reserve_memory import MemoryReservation, MemoryWishes, reserve_memory
+from numalign.reserve_memory import MemoryReservation, MemoryWishes, reserve_memory, room
+from numalign.words import nic_name
 
 __all__ = ["GpuShare", "Largest", "ShareTable", "share_table"]
 
@@ -72,12 +72,14 @@ class _Home(msgspec.Struct, frozen=True):
     nics: tuple[str, ...]
 
 
-def share_table(machine: Machine, reserved: CpuSet, memory: MemoryReservation | None, policy: str) -> ShareTable:
-    """The table for a reservation; without one of memory as much is left out as there would be by default."""
+def share_table(
+    machine: Machine, reserved: CpuSet, memory: MemoryReservation | None, policy: str, *, per_core: int
+) -> ShareTable:
+    """The table for a reservation; without one of memory as much is left out as there would be by default. `per_core`
+    is the CPUs of a core as the kubelet reckons them."""
     if memory is None:
         with contextlib.suppress(DoesNotHold):
             memory = reserve_memory(machine, reserved, MemoryWishes())
-    per_core = max(kubelet_view(machine).cpus_per_core, 1)
     homes = [_home(machine, id, cpus, reserved, memory, per_core) for id, cpus in places(machine).items()]
     rows = _rows_on_one(homes)
     if policy != "single-numa-node":
@@ -112,7 +114,7 @@ def _home(
         unit=exclusive // max(len(gpus), 1) // per_core * per_core,
         memory=left,
         part=None if left is None else _rounded(left // max(len(gpus), 1)),
-        nics=tuple((*nic.rdma, *nic.netdevs, nic.bdf)[0] for nic in machine.nics if nic.bdf in near),
+        nics=tuple(nic_name(nic) for nic in machine.nics if nic.bdf in near),
     )
 
 
@@ -128,8 +130,7 @@ def _memory(machine: Machine, id: int, memory: MemoryReservation | None) -> int 
     if node is None or node.memory_bytes is None:
         return None
     kept = memory.by_node[id].whole if memory and id in memory.by_node else 0
-    huge = sum(pages.size * (pages.total or 0) for pages in node.hugepages)
-    return max(node.memory_bytes - huge - kept, 0)
+    return max(room(node) - kept, 0)
 
 
 def _rows_on_one(homes: list[_Home]) -> list[GpuShare]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from numalign.cpuset import CpuSet
-from numalign.machine import Machine
+from numalign.machine import Machine, Nic
 
 __all__ = [
     "count",
@@ -13,6 +13,7 @@ __all__ = [
     "few",
     "folded",
     "headline",
+    "nic_name",
     "numa_nodes",
     "printable",
     "share",
@@ -61,6 +62,11 @@ def few(names: Sequence[str], at_most: int = 4) -> str:
     """The first names, and how many more there are."""
     shown = ", ".join(names[:at_most])
     return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
+
+
+def nic_name(nic: Nic) -> str:
+    """What people call a NIC: its RDMA device, else its netdev, else its address."""
+    return (*nic.rdma, *nic.netdevs, nic.bdf)[0]
 
 
 def numa_nodes(ids: Iterable[int]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from numalign.checks.finding import Finding, Severity, Subject
 from numalign.kubelet.settings import BOOLEANS
-from numalign.plan import SLOW_MEMORY_NODES
+from numalign.kubelet.startup import SLOW_MEMORY_NODES
 from numalign.words import few, share
 
 __all__ = [

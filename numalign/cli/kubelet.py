@@ -43,9 +43,9 @@ def config(
 
 def features(*, kubernetes_version: str | None = None, output: str = "text", out: str | None = None) -> int:
     """Print the feature gates and policy options around CPUs, memory, topology and devices of a version."""
-    from numalign.kubelet.versions import DEFAULT, features, parse_version
+    from numalign.kubelet.versions import features, wanted_version
 
-    found = features(parse_version(kubernetes_version) if kubernetes_version else DEFAULT)
+    found = features(wanted_version(kubernetes_version))
     if output == "json":
         from numalign.machine import encode
 
@@ -100,9 +100,9 @@ def _effective(files: Files, kubernetes_version: str | None) -> tuple[Document, 
     """The effective configuration and the minor version. Raises DoesNotHold where the kubelet does not load it."""
     from numalign.kubelet.document import Refused
     from numalign.kubelet.effective import effective
-    from numalign.kubelet.versions import DEFAULT, parse_version
+    from numalign.kubelet.versions import wanted_version
 
-    minor = parse_version(kubernetes_version) if kubernetes_version else DEFAULT
+    minor = wanted_version(kubernetes_version)
     source = files[0][0]
     try:
         return effective(*files, minor), minor

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from numalign.cli.files import emit
-from numalign.cli.source import load_machine
 
 __all__ = ["plan"]
 
@@ -24,10 +23,9 @@ def plan(
 
     With --shares, what a container can have beside its GPUs so that all others stay usable.
     """
-    from numalign.cli.wishes import plan_wishes
-    from numalign.plan import make_plan
+    from numalign.cli.wishes import planned
 
-    found = make_plan(load_machine(root, machine, nvml), plan_wishes(**wishes))
+    _, found = planned(root, machine, nvml, wishes)
     if output == "json":
         from numalign.machine import encode
 

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from numalign.cli.files import emit
-from numalign.cli.source import load_machine
 from numalign.errors import DoesNotHold, WrongUsage
 
 if TYPE_CHECKING:
@@ -33,8 +32,7 @@ def pod(
     **wishes: Any,
 ) -> int:
     """Write a Guaranteed pod with its GPUs' share of CPUs, memory and NICs, so that all other GPUs stay usable."""
-    from numalign.cli.wishes import plan_wishes
-    from numalign.plan import make_plan
+    from numalign.cli.wishes import planned
     from numalign.quantity import Quantity
     from numalign.render import fill
 
@@ -44,8 +42,7 @@ def pod(
         raise WrongUsage(f"--name {name}: a name of small letters, digits and dashes is wanted")
     if nic is not None and not _RESOURCE.fullmatch(nic):
         raise WrongUsage(f"--nic {nic}: the name of a resource is wanted", hint="such as rdma/hca_shared_devices_a")
-    found = load_machine(root, machine, nvml)
-    plan = make_plan(found, plan_wishes(**wishes))
+    found, plan = planned(root, machine, nvml, wishes)
     row = _share(plan, int(gpus))
     if row.memory_bytes is None:
         raise DoesNotHold("the memory of this machine's NUMA nodes is not known, so the pod has no share of it")

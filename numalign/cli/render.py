@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numalign.plan import Plan
     from numalign.render.targets import Target
 
-__all__ = ["deliver", "kubelet_config", "say_warnings"]
+__all__ = ["kubelet_config"]
 
 _WORTH_SAYING = frozenset(
     {
@@ -75,12 +75,12 @@ def kubelet_config(
         check_document(data, base or "", kubelet_view(found), asked.minor)
     else:
         data = _filled(found, plan, row, template, lost, asked.minor)
-    status = deliver(data, out, against=out or base, diff=diff, check=check)
+    status = _deliver(data, out, against=out or base, diff=diff, check=check)
     for name, why in lost.items():
         print(f"warning  target-lacks  {target} has no {name}: {why}", file=sys.stderr)
     if row.template.endswith(".json.j2"):
         print(f"to apply it: {row.apply}", file=sys.stderr)
-    say_warnings(found)
+    _say_warnings(found)
     return status
 
 
@@ -130,7 +130,7 @@ def _template_text(path: str) -> str:
         raise CannotRead(f"{path}: a template is UTF-8 text") from error
 
 
-def deliver(data: bytes, out: str | None, *, against: str | None, diff: bool, check: bool) -> int:
+def _deliver(data: bytes, out: str | None, *, against: str | None, diff: bool, check: bool) -> int:
     """Writes the document; or, with `diff` and `check`, shows how the file differs, and gives 1 where it does.
 
     Raises WrongUsage where there is no file to compare with.
@@ -156,7 +156,7 @@ def _difference(old: bytes, new: bytes, path: str) -> bytes:
     ).encode()
 
 
-def say_warnings(machine: Machine) -> None:
+def _say_warnings(machine: Machine) -> None:
     """Says what about the machine makes a configuration achieve less than it says, to standard error."""
     for warning in machine.warnings:
         if warning.id in _WORTH_SAYING:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numalign.cli.files import emit
-from numalign.cli.source import load_machine
-
-if TYPE_CHECKING:
-    from numalign.cpuset import CpuSet
-    from numalign.machine import Machine
-    from numalign.plan import Plan
 
 __all__ = ["kernel_args", "system_cpus"]
 
@@ -30,10 +24,11 @@ def system_cpus(
 
     reservedSystemCPUs alone keeps pods with exclusive CPUs off them, and nothing of the system on them.
     """
+    from numalign.cli.wishes import planned
     from numalign.render import fill
 
-    found, plan, exclusive = _planned(root, machine, nvml, wishes)
-    emit(fill(_TEMPLATES[service], found, plan, exclusive=str(exclusive)).encode(), out)
+    found, plan = planned(root, machine, nvml, wishes)
+    emit(fill(_TEMPLATES[service], found, plan, exclusive=str(plan.exclusive_cpus)).encode(), out)
     return 0
 
 
@@ -51,21 +46,13 @@ def kernel_args(
     With --isolate also those that take kernel threads, timer ticks and managed interrupts off the others. isolcpus
     without managed_irq is not written: it would take load balancing from the pods that share CPUs.
     """
+    from numalign.cli.wishes import planned
     from numalign.render import fill
 
-    found, plan, exclusive = _planned(root, machine, nvml, wishes)
+    found, plan = planned(root, machine, nvml, wishes)
     words = [f"irqaffinity={plan.configuration['reservedSystemCPUs']}"]
     if isolate:
+        exclusive = plan.exclusive_cpus
         words += [f"isolcpus=managed_irq,{exclusive}", f"nohz_full={exclusive}", f"rcu_nocbs={exclusive}"]
     emit(fill("kernel-args.j2", found, plan, arguments=" ".join(words)).encode(), out)
     return 0
-
-
-def _planned(root: str | None, machine: str | None, nvml: str, wishes: dict[str, Any]) -> tuple[Machine, Plan, CpuSet]:
-    """The machine, its plan, and the CPUs that can be exclusive."""
-    from numalign.cli.wishes import plan_wishes
-    from numalign.plan import make_plan
-
-    found = load_machine(root, machine, nvml)
-    plan = make_plan(found, plan_wishes(**wishes))
-    return found, plan, plan.exclusive_cpus

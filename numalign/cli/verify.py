@@ -37,8 +37,9 @@ def verify(
     from numalign.checks import judge, judge_refused
     from numalign.checks.finding import SEVERITIES
     from numalign.kubelet.document import Refused
+    from numalign.kubelet.versions import wanted_version
 
-    minor = _minor(kubernetes_version)
+    minor = wanted_version(kubernetes_version)
     found, host = load(root, machine, nvml)
     files = read_configuration(config, config_dir, kubelet_flags, host, root)
     state = _named_state(state_dir) if state_dir else _state_of(host, root)
@@ -78,12 +79,6 @@ def read_configuration(
 
 def _shown(config: str) -> str:
     return "standard input" if config == "-" else config
-
-
-def _minor(version: str | None) -> int:
-    from numalign.kubelet.versions import DEFAULT, parse_version
-
-    return DEFAULT if version is None else parse_version(version)
 
 
 def _default_config(host: Host | None, root: str | None) -> tuple[str, bytes]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from numalign.cli.source import load_machine
 from numalign.cpuset import CpuSet
 from numalign.errors import WrongUsage
-from numalign.kubelet.versions import DEFAULT, parse_version
-from numalign.plan import PlanWishes
+from numalign.kubelet.versions import wanted_version
+from numalign.machine import Machine
+from numalign.plan import Plan, PlanWishes, make_plan
 from numalign.quantity import Quantity
 from numalign.reserve import Wishes
 from numalign.reserve_memory import MemoryWishes
 
-__all__ = ["plan_wishes"]
+__all__ = ["plan_wishes", "planned"]
 
 
 def plan_wishes(
@@ -43,8 +48,17 @@ def plan_wishes(
             kube=_amount("--kube-reserved-memory", kube_reserved_memory),
             system=_amount("--system-reserved-memory", system_reserved_memory),
         ),
-        minor=DEFAULT if kubernetes_version is None else parse_version(kubernetes_version),
+        minor=wanted_version(kubernetes_version),
     )
+
+
+def planned(root: str | None, machine: str | None, nvml: str, wishes: Mapping[str, Any]) -> tuple[Machine, Plan]:
+    """The machine of --root, --machine and --nvml, and the plan for it.
+
+    Raises WrongUsage, CannotRead or DoesNotHold.
+    """
+    found = load_machine(root, machine, nvml)
+    return found, make_plan(found, plan_wishes(**wishes))
 
 
 def _reserved(cpus: str | None, count: str | None, per_numa: str | None, on: str | None) -> Wishes:

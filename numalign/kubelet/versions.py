@@ -36,6 +36,7 @@ __all__ = [
     "known_gates",
     "options",
     "parse_version",
+    "wanted_version",
 ]
 
 OLDEST, NEWEST = 27, 37
@@ -193,6 +194,11 @@ def parse_version(text: str) -> int:
             hint=f"1.{OLDEST} to 1.{NEWEST} are",
         )
     return int(minor)
+
+
+def wanted_version(text: str | None) -> int:
+    """The minor version that was asked for, DEFAULT where none was. Raises WrongUsage."""
+    return DEFAULT if text is None else parse_version(text)
 
 
 class PolicyOption(msgspec.Struct, frozen=True, rename="camel"):

@@ -17,7 +17,7 @@ from numalign.words import headline, printable
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["field_lines", "fill"]
+__all__ = ["fill"]
 
 _WIDTH = 100
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -56,7 +56,7 @@ def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None,
         ) from error
 
 
-def field_lines(plan: Plan, indent: int = 0) -> list[str]:
+def _field_lines(plan: Plan, indent: int = 0) -> list[str]:
     """The configuration's fields as lines of YAML, each with its reason as a comment above it."""
     lines: list[str] = []
     for field, value in plan.configuration.items():
@@ -106,7 +106,7 @@ def _template_folders() -> list[str]:
 
 def _fields(plan: Plan, indent: int = 0) -> _Lines:
     """The fields as YAML for a place `indent` blanks deep, where the first line stands already."""
-    return _Lines("\n".join(" " * indent + line if i else line for i, line in enumerate(field_lines(plan, indent))))
+    return _Lines("\n".join(" " * indent + line if i else line for i, line in enumerate(_field_lines(plan, indent))))
 
 
 def _reason_lines(plan: Plan, field: str, indent: int, inner: int = 0) -> list[str]:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from numalign.cpuset import CpuSet
 from numalign.machine import Gpu, Machine, NearestNics, Nic, NumaNode
-from numalign.words import count, device_list, folded, headline, printable, share, short_model, size
+from numalign.words import count, device_list, folded, headline, nic_name, printable, share, short_model, size
 
 __all__ = ["draw"]
 
@@ -153,11 +153,6 @@ def _bond_lines(machine: Machine) -> list[str]:
         members = [f"{netdev} (NUMA {'?' if home.get(netdev) is None else home[netdev]})" for netdev in bond.netdevs]
         lines.append(printable(f"{bond.name} of {', '.join(members) or 'nothing'}"))
     return lines
-
-
-def nic_name(nic: Nic) -> str:
-    """What people call a NIC: its RDMA device, else its netdev, else its address."""
-    return (*nic.rdma, *nic.netdevs, nic.bdf)[0]
 
 
 def _model(gpu: Gpu) -> str:

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from numalign.machine import Gpu, Machine, Nic
-from numalign.report.text import alike, nic_name, point_at_warnings
-from numalign.words import count, folded, headline, printable, short_model, size
+from numalign.report.text import alike, point_at_warnings
+from numalign.words import count, folded, headline, nic_name, printable, short_model, size
 
 __all__ = ["draw"]
 

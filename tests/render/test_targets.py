@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from numalign.kubelet.document import API_VERSION, KIND
 from numalign.kubelet.effective import effective
 from numalign.kubelet.flags import parse_flags
 from numalign.machine import Machine
-from numalign.plan import Plan, PlanWishes, configuration_document, make_plan
+from numalign.plan import Plan, PlanWishes, make_plan
 from numalign.render import fill
 from numalign.render.targets import TARGETS, check_target, for_target, missing
 from numalign.reserve import Wishes
@@ -48,6 +49,10 @@ INSIDE: dict[str, Callable[[Any], Any]] = {
 }
 WITHIN = ("eks-nodeadm", "karpenter", "talos", "openshift", "microshift")
 """Those in which the fields stand without apiVersion and kind."""
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": KIND, **plan.configuration}
 
 
 def loaded(text: str) -> Any:
@@ -84,7 +89,7 @@ def test_the_kubelet_reads_the_plan_out_of_it(target: str, static_memory: bool, 
     wishes = PlanWishes(static_memory=static_memory, options={"strict-cpu-reservation": "true"})
     plan = make_plan(machine, wishes)
     inside = dict(INSIDE[target](loaded(written(target, machine, plan))))
-    wanted = configuration_document(plan)
+    wanted = document(plan)
     if target in WITHIN:
         wanted = dict(plan.configuration)
     if target in ("eks-nodeadm", "karpenter"):
@@ -101,7 +106,7 @@ def test_before_there_were_drop_ins_flags_say_the_same(target: str, machine_of: 
     plan = make_plan(machine, PlanWishes(static_memory=True, minor=31))
     flags = loaded(written(target, machine, plan, 31))["kubelet-arg+"]
     values = effective(None, {}, parse_flags(" ".join(f"'--{flag}'" for flag in flags)), 31).values
-    wanted = effective(("f", json.dumps(configuration_document(plan)).encode()), {}, {}, 31).values
+    wanted = effective(("f", json.dumps(document(plan)).encode()), {}, {}, 31).values
     assert {name: values[name] for name in plan.configuration} == {name: wanted[name] for name in plan.configuration}
 
 
