@@ -22,12 +22,13 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Target(NamedTuple):
-    """A target: its name, its template, how to apply what is written, and the fields that it cannot express with what
-    happens without them (`field`, or `field.option`; `field.*` for every option without a row of its own). `adds` has
-    what belongs into a map that the target replaces as a whole."""
+    """A target: its name, its template, what the document is called, how to apply it, and the fields that it cannot
+    express with what happens without them (`field`, or `field.option`; `field.*` for every option without a row of its
+    own). `adds` has what belongs into a map that the target replaces as a whole."""
 
     name: str
     template: str
+    title: str
     apply: str
     lacks: Mapping[str, str] = _NOTHING
     since: int = OLDEST
@@ -40,45 +41,53 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "kubelet",
             "kubelet.yaml.j2",
+            "KubeletConfiguration",
             "write these fields into the file that the kubelet's --config names (--base FILE does it)",
         ),
         Target(
             "drop-in",
-            "drop-in.conf.j2",
+            "kubelet.yaml.j2",
+            "Drop-in for the kubelet",
             "save it as 60-numalign.conf in the directory that the kubelet's --config-dir names; 1.28 and 1.29 need "
             "KUBELET_CONFIG_DROPIN_DIR_ALPHA in its environment",
             since=28,
         ),
         Target(
             "kubeadm",
-            "kubeadm-patch.yaml.j2",
+            "kubelet.yaml.j2",
+            "Patch of kubeadm",
             "save it as kubeletconfiguration0+strategic.yaml in a directory on the node, and name that directory to "
             "each kubeadm init, join and upgrade (--patches DIR, or patches.directory): patches are not remembered",
         ),
         Target(
             "kubeadm-config",
             "kubeadm-config.yaml.j2",
+            "Documents of kubeadm",
             "merge it into the document that kubeadm init or join --config reads; the patch of target kubeadm lies in "
             "its directory",
         ),
         Target(
             "cluster-api",
             "cluster-api.yaml.j2",
+            "KubeadmConfigTemplate",
             "merge it into the KubeadmConfigTemplate of the GPU pool; its machines are replaced: no state file is left",
         ),
         Target(
             "eks-nodeadm",
             "eks-nodeadm.yaml.j2",
+            "NodeConfig",
             "a part of the user data of AL2023 nodes (application/node.eks.aws), or a file in /etc/eks/nodeadm.d",
         ),
         Target(
             "karpenter",
             "karpenter.yaml.j2",
+            "EC2NodeClass",
             "merge it into the EC2NodeClass of the GPU nodes (AL2023); role, subnets and security groups are left out",
         ),
         Target(
             "bottlerocket",
             "bottlerocket.toml.j2",
+            "Settings of Bottlerocket",
             "user data, or apiclient set; needs Bottlerocket 1.51 (1.60 for topology-manager-policy-options) and a "
             "reboot, with the kubelet's state files removed before",
             lacks={
@@ -90,6 +99,7 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "talos",
             "talos.yaml.j2",
+            "Patch of Talos' machine configuration",
             "talosctl patch machineconfig --patch @FILE; Talos removes cpu_manager_state where the policy's name "
             "changes, but neither for other reserved CPUs nor memory_manager_state",
             adds={"systemReserved": {"ephemeral-storage": "256Mi", "pid": "100"}},
@@ -97,18 +107,21 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "k3s",
             "k3s.yaml.j2",
+            "Kubelet configuration of k3s",
             "save it as /var/lib/rancher/k3s/agent/etc/kubelet.conf.d/60-numalign.conf (before Kubernetes 1.32: as "
             "/etc/rancher/k3s/config.yaml.d/60-numalign.yaml) and restart the k3s agent",
         ),
         Target(
             "rke2",
             "k3s.yaml.j2",
+            "Kubelet configuration of rke2",
             "save it as /var/lib/rancher/rke2/agent/etc/kubelet.conf.d/60-numalign.conf (before Kubernetes 1.32: as "
             "/etc/rancher/rke2/config.yaml.d/60-numalign.yaml) and restart the rke2 agent",
         ),
         Target(
             "aks",
             "aks.json.j2",
+            "Custom node configuration of AKS",
             "az aks nodepool add --kubelet-config FILE, for a new node pool",
             lacks={
                 "reservedSystemCPUs": "AKS reserves by amount, and the kubelet takes the lowest cores",
@@ -124,6 +137,7 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "gke",
             "gke.yaml.j2",
+            "Node system configuration of GKE",
             "gcloud container node-pools create --system-config-from-file=FILE (Standard clusters; updating recreates "
             "the nodes)",
             lacks={
@@ -138,6 +152,7 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "openshift",
             "openshift.yaml.j2",
+            "KubeletConfig of OpenShift",
             "oc apply -f FILE; label the pool pools.operator.machineconfiguration.openshift.io/gpu; its nodes reboot, "
             "which removes the state files. One KubeletConfig a pool; autoSizingReserved off with a static memory "
             "manager",
@@ -146,6 +161,7 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "openshift-performance-profile",
             "openshift-performance-profile.yaml.j2",
+            "PerformanceProfile of OpenShift",
             "oc apply -f FILE; it also isolates CPUs by kernel arguments and tuned, and with single-numa-node or "
             "restricted turns the static memory manager on, with all of the reservation on NUMA node 0",
             lacks={
@@ -159,17 +175,20 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "microshift",
             "microshift.yaml.j2",
+            "Configuration of MicroShift",
             "save it as /etc/microshift/config.d/60-numalign.yaml and restart MicroShift",
         ),
         Target(
             "ignition",
             "ignition.bu.j2",
+            "Butane",
             "butane FILE makes the Ignition file (variant fcos for Fedora CoreOS); it runs at the first boot only",
             since=28,
         ),
         Target(
             "cloud-init",
             "cloud-init.yaml.j2",
+            "cloud-init",
             "user data; not on images whose own agent writes the kubelet's configuration (nodeadm, AKS, GKE)",
             since=28,
         ),
