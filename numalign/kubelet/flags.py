@@ -16,7 +16,7 @@ from numalign.kubelet.document import Refused, nanoseconds
 from numalign.kubelet.settings import BOOLEANS, go_atoi
 from numalign.quantity import Quantity
 
-__all__ = ["FLAGS", "Flags", "flag_value", "parse_flags"]
+__all__ = ["FLAGS", "Flags", "flag_texts", "flag_value", "parse_flags"]
 
 Flags = Mapping[str, Sequence[str]]
 """Flag -> the values that it was given, in their order."""
@@ -82,6 +82,8 @@ _OTHERS = frozenset(_OTHER_NAMES.split())
 _SWITCHES = ("cgroups-per-qos", "fail-swap-on")
 """Flags that may stand without a value."""
 
+_THRESHOLDS = ("eviction-hard", "eviction-soft")
+"""Flags whose pairs are `signal<value`."""
 _UNSPLIT = "cpu-manager-policy-options"
 """The flag that takes one pair each time: a comma belongs to the value."""
 
@@ -137,6 +139,23 @@ def flag_value(name: str, texts: Sequence[str], kind: str) -> Any:
     return value
 
 
+def flag_texts(name: str, value: Any) -> list[str]:
+    """The texts with which a flag gives its field a value; flag_value reads them back.
+
+    >>> flag_texts("cpu-manager-policy-options", {"full-pcpus-only": "true", "strict-cpu-reservation": "true"})
+    ['full-pcpus-only=true', 'strict-cpu-reservation=true']
+    """
+    if isinstance(value, Mapping):
+        mark = "<" if name in _THRESHOLDS else "="
+        texts = {key: str(entry).lower() if isinstance(entry, bool) else entry for key, entry in value.items()}
+        pairs = [f"{key}{mark}{text}" for key, text in texts.items()]
+        return pairs if name == _UNSPLIT else [",".join(pairs)]
+    if isinstance(value, list):
+        limits = (",".join(f"{kind}={amount}" for kind, amount in entry["limits"].items()) for entry in value)
+        return [";".join(f"{entry['numaNode']}:{text}" for entry, text in zip(value, limits, strict=True))]
+    return [str(value)]
+
+
 _Reader = Callable[[str, Any], Any]
 
 
@@ -144,7 +163,7 @@ def _reader(name: str, kind: str) -> _Reader:
     """How a flag takes in a text, given what it took in before."""
     if name == _UNSPLIT:
         return lambda text, before: {**(before or {}), **_pair(text, "=", "string")}
-    if name in ("eviction-hard", "eviction-soft"):
+    if name in _THRESHOLDS:
         return lambda text, before: {**(before or {}), **_pairs(text, "<", "string")}
     return {
         "map[string]string": lambda text, before: {**(before or {}), **_pairs(text, "=", "string")},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import textwrap
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from numalign import __version__
@@ -122,42 +121,14 @@ def _reason_lines(plan: Plan, field: str, indent: int, inner: int = 0) -> list[s
 
 def _flags(plan: Plan) -> list[str]:
     """The configuration as the kubelet's flags, without the dashes before them."""
-    found = []
-    for flag, field in _FLAGS.items():
-        value = plan.configuration.get(field)
-        if value is None:
-            continue
-        if isinstance(value, dict):
-            mark = "<" if field == "evictionHard" else "="
-            value = ",".join(f"{name}{mark}{_plain(entry)}" for name, entry in value.items())
-        elif isinstance(value, list):
-            value = ";".join(f"{entry['numaNode']}:{_limits(entry['limits'])}" for entry in value)
-        found.append(f"{flag}={value}")
-    return found
+    from numalign.kubelet.flags import FLAGS, flag_texts
 
-
-_FLAGS = {
-    "cpu-manager-policy": "cpuManagerPolicy",
-    "cpu-manager-policy-options": "cpuManagerPolicyOptions",
-    "reserved-cpus": "reservedSystemCPUs",
-    "topology-manager-policy": "topologyManagerPolicy",
-    "topology-manager-scope": "topologyManagerScope",
-    "topology-manager-policy-options": "topologyManagerPolicyOptions",
-    "memory-manager-policy": "memoryManagerPolicy",
-    "kube-reserved": "kubeReserved",
-    "system-reserved": "systemReserved",
-    "eviction-hard": "evictionHard",
-    "reserved-memory": "reservedMemory",
-    "feature-gates": "featureGates",
-}
-
-
-def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _limits(limits: Mapping[str, str]) -> str:
-    return ",".join(f"{name}={amount}" for name, amount in limits.items())
+    return [
+        f"{flag}={text}"
+        for flag, field in FLAGS.items()
+        if field in plan.configuration
+        for text in flag_texts(flag, plan.configuration[field])
+    ]
 
 
 def _note(text: str, indent: int = 0) -> _Lines:

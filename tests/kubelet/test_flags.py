@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
 from typing import Any
 
 import pytest
 
+import numalign.kubelet.flags
 from numalign.errors import WrongUsage
 from numalign.kubelet.document import Refused
 from numalign.kubelet.effective import effective
@@ -93,3 +95,8 @@ def test_a_flag_that_is_nearly_one_is_asked_about_and_others_are_skipped() -> No
         parse_flags("--reserved-cpu=0-3")
     assert caught.value.hint == "did you mean --reserved-cpus?"
     assert parse_flags("--node-ip=::1 --max-pods 7 --v=2 --some-thing-of-a-vendor x --container-runtime=remote") == {}
+
+
+def test_the_examples_hold() -> None:
+    failed, tried = doctest.testmod(numalign.kubelet.flags)
+    assert (failed, tried > 0) == (0, True)

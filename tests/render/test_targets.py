@@ -100,10 +100,13 @@ def test_the_kubelet_reads_the_plan_out_of_it(target: str, static_memory: bool, 
     assert list(inside) == list(wanted)
 
 
+@pytest.mark.parametrize("options", [{}, {"distribute-cpus-across-numa": "true", "max-allowable-numa-nodes": "9"}])
 @pytest.mark.parametrize("target", ["k3s", "rke2"])
-def test_before_there_were_drop_ins_flags_say_the_same(target: str, machine_of: MachineOf) -> None:
+def test_before_there_were_drop_ins_flags_say_the_same(
+    target: str, options: dict[str, str], machine_of: MachineOf
+) -> None:
     machine = machine_of("dgx-h100")
-    plan = make_plan(machine, PlanWishes(static_memory=True, minor=31))
+    plan = make_plan(machine, PlanWishes(static_memory=True, minor=31, options=options))
     flags = loaded(written(target, machine, plan, 31))["kubelet-arg+"]
     values = effective(None, {}, parse_flags(" ".join(f"'--{flag}'" for flag in flags)), 31).values
     wanted = effective(("f", json.dumps(document(plan)).encode()), {}, {}, 31).values
