@@ -6,10 +6,15 @@ import contextlib
 import os
 import stat
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from numalign.errors import CannotRead
 
-__all__ = ["emit", "read_file", "write_file"]
+if TYPE_CHECKING:
+    import msgspec
+
+__all__ = ["emit", "emit_document", "read_file", "write_file"]
 
 MAX_BYTES = 64 << 20
 
@@ -82,3 +87,19 @@ def emit(data: bytes, out: str | None) -> None:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes again when it ends
         raise CannotRead(f"standard output: cannot be written: {error.strerror}") from error
+
+
+def emit_document(document: msgspec.Struct, output: str, drawing: str, out: str | None) -> None:
+    """Prints or writes a document as JSON, or as text, drawn by a function of numalign.report (`module:function`).
+
+    Raises CannotRead.
+    """
+    if output == "json":
+        from numalign.machine import encode
+
+        emit(encode(document), out)
+        return
+    from numalign.report.terminal import show
+
+    module, _, function = drawing.partition(":")
+    show(getattr(import_module(f"numalign.report.{module}"), function), document, emit, out)

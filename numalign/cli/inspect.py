@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numalign.cli.files import emit
+from numalign.cli.files import emit, emit_document
 from numalign.cli.source import load_machine
 
 __all__ = ["inspect"]
@@ -18,18 +18,10 @@ def inspect(
 ) -> int:
     """Print the topology map: NUMA nodes, CPUs, memory, GPUs, NICs, and how near each is to each."""
     found = load_machine(root, machine, nvml)
-    if output == "json":
-        from numalign.machine import encode
-
-        emit(encode(found), out)
-    elif output == "yaml":
+    if output == "yaml":
         from numalign.report.document import to_yaml
 
         emit(to_yaml(found), out)
     else:
-        from importlib import import_module
-
-        from numalign.report.terminal import show
-
-        show(import_module(f"numalign.report.{output}").draw, found, emit, out)
+        emit_document(found, output, f"{output}:draw", out)
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numalign.cli.files import emit
+from numalign.cli.files import emit, emit_document
 from numalign.cli.source import load, open_host
 from numalign.cli.verify import Files, read_configuration
 from numalign.errors import DoesNotHold
@@ -46,15 +46,7 @@ def features(*, kubernetes_version: str | None = None, output: str = "text", out
     from numalign.kubelet.versions import features, wanted_version
 
     found = features(wanted_version(kubernetes_version))
-    if output == "json":
-        from numalign.machine import encode
-
-        emit(encode(found), out)
-    else:
-        from numalign.report.features import draw
-        from numalign.report.terminal import show
-
-        show(draw, found, emit, out)
+    emit_document(found, output, "features:draw", out)
     return 0
 
 
@@ -84,15 +76,7 @@ def allocatable(
     for problem in problems(wanted, view):
         raise DoesNotHold(f"{document.source}: the kubelet does not start: {problem.message}", hint=_SEE_VERIFY)
     found = allocatable(wanted, view)
-    if output == "json":
-        from numalign.machine import encode
-
-        emit(encode(found), out)
-    else:
-        from numalign.report.allocatable import draw
-        from numalign.report.terminal import show
-
-        show(draw, found, emit, out)
+    emit_document(found, output, "allocatable:draw", out)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numalign.cli.files import emit
+from numalign.cli.files import emit_document
 
 __all__ = ["plan"]
 
@@ -26,13 +26,5 @@ def plan(
     from numalign.cli.wishes import planned
 
     _, found = planned(root, machine, nvml, wishes)
-    if output == "json":
-        from numalign.machine import encode
-
-        emit(encode(found), out)
-    else:
-        from numalign.report.plan import draw, draw_shares
-        from numalign.report.terminal import show
-
-        show(draw_shares if shares else draw, found, emit, out)
+    emit_document(found, output, "plan:draw_shares" if shares else "plan:draw", out)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from numalign.cli.files import emit, read_file
+from numalign.cli.files import emit_document, read_file
 from numalign.cli.source import load
 from numalign.errors import CannotRead
 
@@ -49,15 +49,7 @@ def verify(
         report = judge(found, effective(*files, minor), minor, state)
     except Refused as error:
         report = judge_refused(found, error, files[0][0], minor)
-    if output == "json":
-        from numalign.machine import encode
-
-        emit(encode(report), out)
-    else:
-        from numalign.report.findings import draw
-        from numalign.report.terminal import show
-
-        show(draw, report, emit, out)
+    emit_document(report, output, "findings:draw", out)
     counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
     return int(any(finding.severity in counted for finding in report.findings))
 
