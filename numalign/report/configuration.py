@@ -22,8 +22,9 @@ _MERGE = "mergeDefaultEvictionSettings"
 def draw(console: Console, document: Document) -> None:
     """The fields that decide about alignment, with their values and places; then what has no effect."""
     table = plain_table(("field", "left"), ("value", "left"), ("from", "left"))
+    written = _written(document)
     for field, default in DECISIVE.items():
-        value = document.raw.get(field, document.values.get(field))
+        value = written.get(field, document.values.get(field))
         if isinstance(value, dict) and value:
             for key in value:
                 place = document.places.get((field, key)) or document.place(field)
@@ -40,9 +41,8 @@ def draw(console: Console, document: Document) -> None:
 
 def printed(document: Document, output: str) -> bytes:
     """The whole effective document as YAML or JSON; as a file of --config it is the same configuration again."""
-    values = {"apiVersion": document.values.get("apiVersion"), "kind": document.values.get("kind"), **document.raw}
-    flags = [field for field in document.values if document.place(field).startswith("--")]
-    values.update({field: document.values[field] for field in flags})
+    head = {"apiVersion": document.values.get("apiVersion"), "kind": document.values.get("kind")}
+    values = {**head, **_written(document)}
     values["evictionHard"] = document.values.get("evictionHard", {})  # without it the defaults would come back
     if values.get(_MERGE):
         values[_MERGE] = False  # it is done, and would bring back what a drop-in or flag took out
@@ -55,6 +55,12 @@ def printed(document: Document, output: str) -> bytes:
     stream = io.BytesIO()
     yaml.dump(msgspec.to_builtins(values, enc_hook=str), stream)
     return stream.getvalue()
+
+
+def _written(document: Document) -> dict[str, Any]:
+    """The fields as they were written; those that a flag sets, as it sets them."""
+    flags = [field for field in document.values if document.place(field).startswith("--")]
+    return {**document.raw, **{field: document.values[field] for field in flags}}
 
 
 def _shown(value: Any) -> str:
