@@ -151,14 +151,18 @@ GROUP_GATES: Mapping[str, Mapping[Group, str]] = {
     TOPOLOGY_OPTIONS: {"alpha": "TopologyManagerPolicyAlphaOptions", "beta": "TopologyManagerPolicyBetaOptions"},
 }
 
-# A gate, the gates that it needs, and the version from which the kubelet minds (no version before 1.35 does).
+# A gate, the gates that it needs (but those that are locked on), and the version from which the kubelet minds (no
+# version before 1.35 does); of several rows of a gate the last that holds counts.
 _DEPENDENCIES: tuple[tuple[str, tuple[str, ...], int], ...] = (
+    ("ClusterTrustBundleProjection", ("ClusterTrustBundle",), 35),
     ("DRADeviceBindingConditions", ("DRAResourceClaimDeviceStatus",), 35),
     ("DRADeviceTaintRules", ("DRADeviceTaints",), 35),
     ("DRAExtendedResource", ("DynamicResourceAllocation",), 35),
     ("DRAResourceClaimGranularStatusAuthorization", ("DRAResourceClaimDeviceStatus",), 36),
     ("DRAWorkloadResourceClaims", ("GenericWorkload",), 36),
+    ("DeclarativeValidationTakeover", ("DeclarativeValidation",), 35),
     ("ExtendWebSocketsToKubelet", ("NodeDeclaredFeatures",), 36),
+    ("GangScheduling", ("GenericWorkload",), 35),
     ("GracefulNodeShutdownBasedOnPodPriority", ("GracefulNodeShutdown",), 35),
     (
         "InPlacePodLevelResourcesVerticalScaling",
@@ -168,15 +172,26 @@ _DEPENDENCIES: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("InPlacePodVerticalScalingExclusiveCPUs", ("InPlacePodVerticalScaling",), 35),
     ("InPlacePodVerticalScalingExclusiveMemory", ("InPlacePodVerticalScaling",), 35),
     ("InPlacePodVerticalScalingInitContainers", ("InPlacePodVerticalScaling", "NodeDeclaredFeatures"), 36),
+    ("MatchLabelKeysInPodTopologySpreadSelectorMerge", ("MatchLabelKeysInPodTopologySpread",), 35),
     ("PodLevelResourceManagers", ("PodLevelResources",), 36),
     ("PodLevelResourcesFixDefaulting", ("PodLevelResources",), 37),
     ("PodLevelResourcesFixKubeletQOSClass", ("PodLevelResources",), 37),
+    ("ProcMountType", ("UserNamespacesSupport",), 35),
     ("ResourceHealthStatus", ("DynamicResourceAllocation",), 35),
     ("ResourceHealthStatusMessage", ("ResourceHealthStatus",), 36),
     ("RestartAllContainersOnContainerExits", ("ContainerRestartRules", "NodeDeclaredFeatures"), 35),
+    ("StaleControllerConsistencyDaemonSet", ("AtomicFIFO",), 36),
+    ("StaleControllerConsistencyJob", ("AtomicFIFO",), 36),
+    ("StaleControllerConsistencyReplicaSet", ("AtomicFIFO",), 36),
+    ("StaleControllerConsistencyStatefulSet", ("AtomicFIFO",), 36),
+    ("StorageVersionAPI", ("APIServerIdentity",), 35),
     ("TopologyAwareWorkloadScheduling", ("GenericWorkload",), 36),
+    ("UnknownVersionInteroperabilityProxy", ("APIServerIdentity",), 35),
+    ("UserNamespacesHostNetworkSupport", ("UserNamespacesSupport",), 35),
     ("UserNamespacesHostNetworkSupport", ("UserNamespacesSupport", "NodeDeclaredFeatures"), 36),
     ("WindowsGracefulNodeShutdown", ("GracefulNodeShutdown",), 35),
+    ("WorkloadAwarePreemption", ("GangScheduling",), 36),
+    ("WorkloadWithJob", ("GenericWorkload",), 36),
 )
 
 _STAGES: dict[str, Stage] = {"A": "alpha", "B": "beta", "G": "GA", "D": "deprecated"}
