@@ -37,7 +37,7 @@ def cpu_manager(subject: Subject) -> Iterator[Finding]:
 
 def whole_cores_only(subject: Subject) -> Iterator[Finding]:
     """Without full-pcpus-only two containers can share a core."""
-    written = subject.settings.cpu_options.get("full-pcpus-only")
+    written = (subject.settings.cpu_options or {}).get("full-pcpus-only")
     if subject.settings.cpu_policy != "static" or BOOLEANS.get(written or "false", True):
         return
     if any(len(core.cpus) > 1 for core in subject.machine.cores):

@@ -83,7 +83,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     minor: int
     cpu_policy: str
-    cpu_options: Mapping[str, str]
+    cpu_options: Mapping[str, str] | None
     reserved_cpus: str
     topology_policy: str
     topology_scope: str
@@ -133,7 +133,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     def option(self, name: str) -> bool:
         """Whether a CPU manager option is set to true."""
-        return BOOLEANS.get(self.cpu_options.get(name, "false"), False)
+        return BOOLEANS.get((self.cpu_options or {}).get(name, "false"), False)
 
 
 def settings(values: Mapping[str, Any], minor: int) -> Settings:
@@ -144,7 +144,7 @@ def settings(values: Mapping[str, Any], minor: int) -> Settings:
     found = Settings(
         minor=minor,
         cpu_policy=values.get("cpuManagerPolicy") or "none",
-        cpu_options=values.get("cpuManagerPolicyOptions") or {},
+        cpu_options=values.get("cpuManagerPolicyOptions"),
         reserved_cpus=values.get("reservedSystemCPUs") or "",
         topology_policy=values.get("topologyManagerPolicy") or "none",
         topology_scope=values.get("topologyManagerScope") or "container",

@@ -196,9 +196,11 @@ def _topology_manager(settings: Settings, view: KubeletView) -> Iterator[Problem
 
 
 def _cpu_options_gate(settings: Settings, view: KubeletView) -> Iterator[Problem]:
-    """Before 1.33 the options have a feature gate of their own (cmd/kubelet/app/server.go)."""
-    if settings.cpu_options and not settings.enabled("CPUManagerPolicyOptions"):
-        shown = " ".join(f"{name}:{settings.cpu_options[name]}" for name in sorted(settings.cpu_options))
+    """Before 1.33 the options have a feature gate of their own; without it not even an empty map may be there
+    (cmd/kubelet/app/server.go)."""
+    given = settings.cpu_options
+    if given is not None and not settings.enabled("CPUManagerPolicyOptions"):
+        shown = " ".join(f"{name}:{given[name]}" for name in sorted(given))
         yield _start(
             "cpu-options-gate",
             f'CPU Manager policy options map[{shown}] require feature gates "CPUManager", "CPUManagerPolicyOptions" '
@@ -209,9 +211,9 @@ def _cpu_options_gate(settings: Settings, view: KubeletView) -> Iterator[Problem
 
 
 def _cpu_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
-    policy, field = settings.cpu_policy, "cpuManagerPolicy"
-    if policy == "none" and settings.cpu_options:
-        shown = " ".join(f"{name}:{settings.cpu_options[name]}" for name in sorted(settings.cpu_options))
+    policy, field, given = settings.cpu_policy, "cpuManagerPolicy", settings.cpu_options
+    if policy == "none" and given:
+        shown = " ".join(f"{name}:{given[name]}" for name in sorted(given))
         message = f"new none policy error: None policy: received unsupported options=map[{shown}]"
         yield _start("cpu-options-without-static", message, CPU_OPTIONS, remedy="write cpuManagerPolicy: static")
     elif policy not in ("none", "static"):
@@ -233,9 +235,10 @@ def _static_policy(settings: Settings, view: KubeletView) -> Iterator[Problem]:
         )
         return
     wrap = "new static policy error: "
-    for problem in _unavailable(settings, CPU_OPTIONS, settings.cpu_options, "CPU Manager"):
+    given = settings.cpu_options or {}
+    for problem in _unavailable(settings, CPU_OPTIONS, given, "CPU Manager"):
         yield msgspec.structs.replace(problem, message=wrap + problem.message)
-    for name, value in settings.cpu_options.items():
+    for name, value in given.items():
         if value not in BOOLEANS:
             yield _start(
                 "cpu-option-value", wrap + _bad_bool(name, value), CPU_OPTIONS, name, remedy=f'write {name}: "true"'

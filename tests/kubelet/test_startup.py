@@ -35,6 +35,13 @@ SWAP = "featureGates: {NodeSwap: true}\n"
     ("text", "minor", "message"),
     [
         (STATIC + "featureGates: {CPUManagerPolicyOptions: false}", 30, 'require feature gates "CPUManager"'),
+        (
+            "cpuManagerPolicyOptions: {}\nfeatureGates: {CPUManagerPolicyOptions: false}",
+            32,
+            "policy options map[] require",
+        ),
+        ("cpuManagerPolicyOptions: null\nfeatureGates: {CPUManagerPolicyOptions: false}", 32, None),
+        ("cpuManagerPolicyOptions: {}", 32, None),
         (STATIC + "featureGates: {MemoryManager: false}\n" + MEMORY % "1Gi", 30, None),
         (STATIC + MEMORY % "1Gi", 30, "is not equal to the value"),
         (STATIC + "cpuCFSQuotaPeriod: 5ms", 35, "5ms requires feature gate CustomCPUCFSQuotaPeriod"),
