@@ -95,10 +95,12 @@ class MemoryState(msgspec.Struct):
 
 class Formats(msgspec.Struct, frozen=True):
     """What a kubelet reads of its state files beside what all do: podEntries, with PodLevelResourceManagers (1.36),
-    and the state as text in `data`, with a checksum of its own (1.37). An older kubelet takes the other fields."""
+    and the state as text in `data`, with a checksum of its own (1.37). An older kubelet takes the other fields. Of CPUs
+    it tries the format of before 1.18 first where it is `oldest_first` (until 1.35), and last otherwise."""
 
     pods: bool = False
     data: bool = False
+    oldest_first: bool = False
 
 
 _OLDEST = Formats()
@@ -107,8 +109,7 @@ _OLDEST = Formats()
 def read_cpu_state(data: bytes, formats: Formats = _OLDEST) -> CpuState:
     """The state in cpu_manager_state. Raises CannotRestore.
 
-    The kubelet tries the newest format that it has, then the one before it, at last that of before 1.18, and complains
-    in the words of the last.
+    The kubelet tries one format after another, and complains in the words of the last.
     """
     found = _json(data)
     pods: dict[str, CpuSet] = {}
@@ -120,7 +121,7 @@ def read_cpu_state(data: bytes, formats: Formats = _OLDEST) -> CpuState:
     elif formats.pods and _is_of_pods(found):
         pods = _pod_cpus(found) or {}
     elif not isinstance(found, dict) or not _is_current(found) or not _sums(found, cpu_checksum):
-        raise CannotRestore(_old_format(found))
+        raise CannotRestore(_current_format(found) if formats.oldest_first else _old_format(found))
     default = _cpus(str(found.get("defaultCpuSet", "")), "default cpu set")
     entries: dict[str, dict[str, CpuSet]] = {}
     for pod, containers in (found.get("entries") or {}).items():
@@ -258,24 +259,47 @@ def _pods_dump(pods: Mapping[str, CpuSet] | None) -> str:
 
 
 def _old_format(found: Any) -> str:
-    """Why the format of before 1.18 does not fit either, in which entries are CPU lists by container id."""
-    if not isinstance(found, dict):
-        return f"json: cannot unmarshal {gojson.kind_of(found)} into Go value of type state.CPUManagerCheckpointV1"
-    for name in ("policyName", "defaultCpuSet"):
-        if not isinstance(found.get(name, ""), str):
-            return _mismatch(found[name], name)
-    entries = {} if found.get("entries") is None else found["entries"]
-    if not isinstance(entries, dict):
-        return f"{_mismatch(entries, 'entries').removesuffix('string')}map[string]string"
-    for key, value in entries.items():
+    """Why the format of before 1.18 does not fit either, in which entries are CPU lists by container id. A kubelet of
+    1.36 names the key of an entry, as its Go does; encoding/json before that names the fields of structs only."""
+    struct = "CPUManagerCheckpointV1"
+    wrong = _wrong_head(found, struct, "map[string]string")
+    if wrong is not None:
+        return wrong
+    for key, value in (found.get("entries") or {}).items():
         if not isinstance(value, str | None):
-            return _mismatch(value, f"entries.{key}")
+            return _mismatch(value, f"{struct}.entries.{key}", "string")
     return _CORRUPT
 
 
-def _mismatch(value: Any, field: str) -> str:
-    struct = "Go struct field CPUManagerCheckpointV1"
-    return f"json: cannot unmarshal {gojson.kind_of(value)} into {struct}.{field} of type string"
+def _current_format(found: Any) -> str:
+    """Why the current format, the last that a kubelet until 1.35 tries, does not fit."""
+    struct = "CPUManagerCheckpoint"
+    wrong = _wrong_head(found, struct, "map[string]map[string]string")
+    if wrong is not None:
+        return wrong
+    for sets in (found.get("entries") or {}).values():
+        if not isinstance(sets, dict | None):
+            return _mismatch(sets, f"{struct}.entries", "map[string]string")
+        for value in (sets or {}).values():
+            if not isinstance(value, str | None):
+                return _mismatch(value, f"{struct}.entries", "string")
+    return _CORRUPT
+
+
+def _wrong_head(found: Any, struct: str, entries: str) -> str | None:
+    """What does not fit the types of a format before its single entries are looked at."""
+    if not isinstance(found, dict):
+        return f"json: cannot unmarshal {gojson.kind_of(found)} into Go value of type state.{struct}"
+    for name in ("policyName", "defaultCpuSet"):
+        if not isinstance(found.get(name, ""), str):
+            return _mismatch(found[name], f"{struct}.{name}", "string")
+    if not isinstance(found.get("entries"), dict | None):
+        return _mismatch(found["entries"], f"{struct}.entries", entries)
+    return None
+
+
+def _mismatch(value: Any, field: str, kind: str) -> str:
+    return f"json: cannot unmarshal {gojson.kind_of(value)} into Go struct field {field} of type {kind}"
 
 
 def _sums(found: dict[str, Any], checksum: Callable[[Mapping[str, Any]], int]) -> bool:

@@ -32,6 +32,7 @@ __all__ = ["STATE_FOLDER", "Obstacle", "default_memory_state", "obstacles"]
 STATE_FOLDER = "/var/lib/kubelet"
 _GROUP_SUMS_SINCE = 32
 _DATA_SINCE = 37
+_OLDEST_FIRST_UNTIL = 35
 
 
 class Obstacle(msgspec.Struct, frozen=True):
@@ -112,7 +113,11 @@ def _wrong_cpu_state(settings: Settings, view: KubeletView, state: CpuState) -> 
 
 
 def _formats(settings: Settings) -> Formats:
-    return Formats(pods=settings.enabled("PodLevelResourceManagers"), data=settings.minor >= _DATA_SINCE)
+    return Formats(
+        pods=settings.enabled("PodLevelResourceManagers"),
+        data=settings.minor >= _DATA_SINCE,
+        oldest_first=settings.minor <= _OLDEST_FIRST_UNTIL,
+    )
 
 
 def _holders(state: CpuState, cpus: CpuSet) -> str:

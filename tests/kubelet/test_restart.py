@@ -157,6 +157,39 @@ def test_the_memory_of_a_whole_pod_takes_the_place_of_its_containers(machine_of:
     assert read_memory_state(files["memory_manager_state"], Formats(pods=True)).pods is not None
 
 
+@pytest.mark.parametrize(
+    ("content", "until_1_35", "since_1_36"),
+    [
+        (
+            '{"policyName":"static","entries":{"p":{"c":"2"}},"checksum":1}',
+            "checkpoint is corrupted",
+            "V1.entries.p of",
+        ),
+        ('{"policyName":"static","checksum":1}', "checkpoint is corrupted", "checkpoint is corrupted"),
+        (
+            '{"policyName":1}',
+            "CPUManagerCheckpoint.policyName of type string",
+            "CheckpointV1.policyName of type string",
+        ),
+        ('{"entries":[]}', "entries of type map[string]map[string]string,", "entries of type map[string]string,"),
+        (
+            '{"entries":{"p":{"c":2}}}',
+            "field CPUManagerCheckpoint.entries of type string",
+            "V1.entries.p of type string",
+        ),
+        ("[]", "of type state.CPUManagerCheckpoint,", "of type state.CPUManagerCheckpointV1,"),
+    ],
+)
+def test_a_kubelet_complains_of_the_format_that_it_tries_last(
+    content: str, until_1_35: str, since_1_36: str, machine_of: MachineOf
+) -> None:
+    text = 'cpuManagerPolicy: static\nreservedSystemCPUs: "0"\n'
+    for minor, says in ((35, until_1_35), (36, since_1_36)):
+        files = {"cpu_manager_state": content.encode()}
+        (found,) = obstacles(wanted(text, minor), kubelet_view(machine_of("dgx-h100")), files)
+        assert says in found.message
+
+
 def fnv(text: str) -> int:
     found = 0x811C9DC5
     for byte in f"(string){text}".encode():
