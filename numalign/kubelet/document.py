@@ -26,6 +26,7 @@ __all__ = [
     "decode",
     "dotted",
     "go_duration",
+    "go_float",
     "named_places",
     "parse",
     "typed",
@@ -382,6 +383,8 @@ def go_duration(nanoseconds: int) -> str:
 
     >>> go_duration(5_000_000), go_duration(2_000_000_000), go_duration(1500), go_duration(5400 * 10**9)
     ('5ms', '2s', '1.5µs', '1h30m0s')
+    >>> go_duration(59_123_456_789), go_duration(36_000_000_000_001)
+    ('59.123456789s', '10h0m0.000000001s')
     """
     sign, rest = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
     for unit, size in (("ns", 1), ("µs", 1000), ("ms", 10**6)):
@@ -389,10 +392,21 @@ def go_duration(nanoseconds: int) -> str:
             return f"{sign}{rest / size:.9g}{unit}" if rest else "0s"
     minutes, seconds = divmod(rest, 60 * 10**9)
     hours, minutes = divmod(minutes, 60)
-    text = f"{seconds / 10**9:.9g}s"
+    whole, rest = divmod(seconds, 10**9)
+    text = f"{whole}.{rest:09}".rstrip("0").rstrip(".") + "s"
     if hours or minutes:
         text = f"{minutes}m{text}"
     return f"{sign}{hours}h{text}" if hours else f"{sign}{text}"
+
+
+def go_float(value: float) -> str:
+    """A finite number as Go prints it with %v: the fewest digits, an exponent from a million on.
+
+    >>> go_float(1.5), go_float(1.23456789), go_float(100.0), go_float(12345678.5), go_float(1e6), go_float(-5e-8)
+    ('1.5', '1.23456789', '100', '1.23456785e+07', '1e+06', '-5e-08')
+    """
+    digits = next(count for count in range(1, 18) if float(f"{value:.{count}g}") == value)
+    return f"{value:.{digits - 1}e}" if digits > 6 and abs(value) >= 1e6 else f"{value:.{max(digits, 6)}g}"
 
 
 _SIMPLE: dict[str, Callable[[Any, Refuse, yaml.Path], Any]] = {

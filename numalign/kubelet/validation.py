@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from numalign.kubelet.document import go_duration
+from numalign.kubelet.document import go_duration, go_float
 from numalign.kubelet.problem import Problem, Rule
 from numalign.kubelet.settings import Settings, parse_cpus
 from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, dependencies, gone, known_gates
@@ -221,7 +221,7 @@ def _memory_qos(settings: Settings, view: KubeletView) -> Iterator[Problem]:
         message = f"{field} is required when MemoryQoS feature flag is enabled"
         yield _invalid("memory-throttling-factor", message, field, remedy=f"write {field}: 0.9")
     if factor is not None and not 0 < factor <= 1:
-        message = f"{field} {factor:g} must be greater than 0 and less than or equal to 1.0"
+        message = f"{field} {go_float(factor)} must be greater than 0 and less than or equal to 1.0"
         yield _invalid("memory-throttling-factor", message, field, remedy=f"write {field}: 0.9")
     if policy == "TieredReservation" and not on:
         message = f'{policy_field} "{policy}" requires MemoryQoS feature gate to be enabled'

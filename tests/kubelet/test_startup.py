@@ -58,6 +58,8 @@ SWAP = "featureGates: {NodeSwap: true}\n"
         (STATIC + SWAP + "memorySwap: {swapBehavior: NoSwap}", 29, '"", "LimitedSwap", or "UnlimitedSwap"'),
         (STATIC + SWAP + "memorySwap: {swapBehavior: UnlimitedSwap}", 30, '"", "LimitedSwap" or "NoSwap"'),
         (STATIC + "memoryThrottlingFactor: 1.5", 36, "memoryThrottlingFactor 1.5 must be greater than 0"),
+        (STATIC + "memoryThrottlingFactor: 1.23456789", 36, "memoryThrottlingFactor 1.23456789 must be greater than 0"),
+        (STATIC + "cpuCFSQuotaPeriod: 59.123456789s", 36, "59.123456789s must be between 1ms and 1sec, inclusive"),
         (STATIC + "memoryReservationPolicy: Foo", 36, 'option "Foo" specified for memoryReservationPolicy'),
         (STATIC + "featureGates: {MemoryQoS: true}", 36, None),
         (STATIC + "featureGates: {MemoryQoS: true}\nmemoryThrottlingFactor: 0", 36, "memoryThrottlingFactor 0 must be"),
