@@ -19,7 +19,7 @@ def manager_off(subject: Subject) -> Iterator[Finding]:
     if not settings.has_memory_manager and subject.document.values.get("memoryManagerPolicy") == "Static":
         message = "feature gate MemoryManager is off: memoryManagerPolicy and reservedMemory have no effect, memory is "
         message += "wherever the kernel finds it"
-        remedy = "take MemoryManager out of featureGates"
+        remedy = "write featureGates: {MemoryManager: true}"
         yield _found(subject, "memory-manager-off", "warning", ("featureGates", "MemoryManager"), message, remedy)
     elif settings.topology_policy in ("restricted", "single-numa-node") and settings.memory_policy == "None":
         message = "memoryManagerPolicy is None: CPUs and devices are aligned, memory is wherever the kernel finds it"

@@ -166,7 +166,8 @@ def _topology_manager(settings: Settings, view: KubeletView) -> Iterator[Problem
         message = (
             f'topology manager policy options map[{shown}] require feature gates "TopologyManagerPolicyOptions" enabled'
         )
-        yield _start("topology-options-gate", message, field)
+        remedy = "write featureGates: {TopologyManagerPolicyOptions: true}, or take the options out"
+        yield _start("topology-options-gate", message, field, remedy=remedy)
         return
     if settings.topology_policy == "none":
         return
@@ -206,7 +207,7 @@ def _cpu_options_gate(settings: Settings, view: KubeletView) -> Iterator[Problem
             f'CPU Manager policy options map[{shown}] require feature gates "CPUManager", "CPUManagerPolicyOptions" '
             "enabled",
             CPU_OPTIONS,
-            remedy="take CPUManagerPolicyOptions out of featureGates, or the options",
+            remedy="write featureGates: {CPUManagerPolicyOptions: true}, or take the options out",
         )
 
 

@@ -151,8 +151,9 @@ GROUP_GATES: Mapping[str, Mapping[Group, str]] = {
     TOPOLOGY_OPTIONS: {"alpha": "TopologyManagerPolicyAlphaOptions", "beta": "TopologyManagerPolicyBetaOptions"},
 }
 
-# A gate, the gates that it needs (but those that are locked on), and the version from which the kubelet minds (no
-# version before 1.35 does); of several rows of a gate the last that holds counts.
+# A gate, the gates that it needs (but those that are locked on) in the order of their names, in which the kubelet says
+# them, and the version from which it minds (none before 1.35).
+# Of several rows of a gate the last that holds counts.
 _DEPENDENCIES: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("ClusterTrustBundleProjection", ("ClusterTrustBundle",), 35),
     ("DRADeviceBindingConditions", ("DRAResourceClaimDeviceStatus",), 35),
@@ -166,7 +167,7 @@ _DEPENDENCIES: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("GracefulNodeShutdownBasedOnPodPriority", ("GracefulNodeShutdown",), 35),
     (
         "InPlacePodLevelResourcesVerticalScaling",
-        ("InPlacePodVerticalScaling", "PodLevelResources", "NodeDeclaredFeatures"),
+        ("InPlacePodVerticalScaling", "NodeDeclaredFeatures", "PodLevelResources"),
         35,
     ),
     ("InPlacePodVerticalScalingExclusiveCPUs", ("InPlacePodVerticalScaling",), 35),
@@ -188,7 +189,7 @@ _DEPENDENCIES: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("TopologyAwareWorkloadScheduling", ("GenericWorkload",), 36),
     ("UnknownVersionInteroperabilityProxy", ("APIServerIdentity",), 35),
     ("UserNamespacesHostNetworkSupport", ("UserNamespacesSupport",), 35),
-    ("UserNamespacesHostNetworkSupport", ("UserNamespacesSupport", "NodeDeclaredFeatures"), 36),
+    ("UserNamespacesHostNetworkSupport", ("NodeDeclaredFeatures", "UserNamespacesSupport"), 36),
     ("WindowsGracefulNodeShutdown", ("GracefulNodeShutdown",), 35),
     ("WorkloadAwarePreemption", ("GangScheduling",), 36),
     ("WorkloadWithJob", ("GenericWorkload",), 36),
@@ -273,8 +274,11 @@ def _gates(table: str, minor: int) -> dict[str, Gate]:
 
 
 def dependencies(minor: int) -> Mapping[str, tuple[str, ...]]:
-    """The gates that each gate needs to be on as well, in a minor version."""
-    return {gate: needed for gate, needed, since in _DEPENDENCIES if since <= minor and gate in known_gates(minor)}
+    """The gates that each gate needs to be on as well, in a minor version. A locked gate needs none that can be turned
+    off: the kubelet's own table may not say so (component-base/featuregate/feature_gate.go, AddDependencies)."""
+    known = known_gates(minor)
+    open_gates = {name for name, gate in known.items() if not gate.locked}
+    return {gate: needed for gate, needed, since in _DEPENDENCIES if since <= minor and gate in open_gates}
 
 
 @cache

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
+
 import pytest
 
+import numalign.kubelet.document
 from numalign.kubelet.effective import effective
 from numalign.kubelet.flags import parse_flags
 from numalign.kubelet.rules import problems
@@ -88,6 +91,13 @@ SWAP = "featureGates: {NodeSwap: true}\n"
         ),
         (STATIC + "featureGates: {AtomicFIFO: false}", 36, "depends on features that are disabled: [AtomicFIFO]"),
         (STATIC + "featureGates: {AtomicFIFO: false, AllBeta: false}", 36, None),
+        (STATIC + "featureGates: {AllBeta: false}", 37, None),
+        (
+            STATIC
+            + "featureGates: {ExtendWebSocketsToKubelet: false, NodeDeclaredFeatures: false, PodLevelResources: false}",
+            36,
+            "depends on features that are disabled: [NodeDeclaredFeatures PodLevelResources]",
+        ),
         (STATIC + "featureGates: {GangScheduling: true}", 36, "[GenericWorkload]"),
         (STATIC + "featureGates: {AllAlpha: true}", 36, None),
         (STATIC + "featureGates: {CPUManagerPolicyAlphaOption: true}", 36, "unrecognized feature gate: CPUManagerPol"),
@@ -118,6 +128,7 @@ def test_gates_depend_on_gates_that_the_version_has_and_hold_by_default(minor: i
     plain = settings({}, minor)
     for gate, needed in dependencies(minor).items():
         assert {gate, *needed} <= set(known_gates(minor))
+        assert list(needed) == sorted(needed)
         assert not plain.enabled(gate) or all(plain.enabled(name) for name in needed)
 
 
@@ -229,6 +240,30 @@ def test_a_merge_writes_amounts_again() -> None:
     text = HEADER + STATIC + MEMORY % "1.5Gi" + "systemReserved: {memory: 1436Mi}\n"
     document = effective(("f.yaml", text.encode()), {"1.conf": (HEADER + "maxPods: 20").encode()}, {}, 36)
     assert problems(settings(document.values, 36), MACHINE) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "minor", "gate"),
+    [
+        (STATIC, 30, "CPUManagerPolicyOptions"),
+        ("topologyManagerPolicyOptions: {}\n", 30, "TopologyManagerPolicyOptions"),
+    ],
+)
+def test_the_remedy_for_options_without_their_gate_helps_against_all_beta_too(text: str, minor: int, gate: str) -> None:
+    def first(gates: str) -> tuple[str, str | None]:
+        document = effective(("f.yaml", (HEADER + text + gates).encode()), {}, {}, minor)
+        found = problems(settings(document.values, minor), MACHINE)
+        return (found[0].id, found[0].remedy) if found else ("", None)
+
+    id, remedy = first("featureGates: {AllBeta: false}")
+    assert id.endswith("-options-gate")
+    assert (remedy or "").startswith(f"write featureGates: {{{gate}: true}}")
+    assert not first(f"featureGates: {{AllBeta: false, {gate}: true}}")[0].endswith("-options-gate")
+
+
+def test_the_examples_of_go_s_numbers_hold() -> None:
+    failed, tried = doctest.testmod(numalign.kubelet.document)
+    assert (failed, tried > 0) == (0, True)
 
 
 def test_a_percentage_is_taken_in_32_bits() -> None:
