@@ -26,10 +26,10 @@ def judged(config: Path, document: Path) -> float:
     """Wall time of reading and judging the configuration, imports included, in a process that has the machine."""
     code = (
         "import sys, time; from numalign.machine import decode; machine = decode(open(sys.argv[2], 'rb').read()); "
-        "start = time.perf_counter(); from numalign.checks import judge; "
+        "start = time.perf_counter(); from numalign.checks import judge; from numalign.checks.finding import Node; "
         "from numalign.kubelet.effective import effective; "
         "base = (sys.argv[1], open(sys.argv[1], 'rb').read()); "
-        "judge(machine, effective(base, {}, {}, 36), 36); "
+        "judge(Node(machine), effective(base, {}, {}, 36), 36); "
         "print(time.perf_counter() - start)"
     )
     command = [sys.executable, "-c", code, str(config), str(document)]

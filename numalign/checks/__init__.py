@@ -1,104 +1,134 @@
-"""verify's checks: what the kubelet refuses, in its own words, and what starts and does harm all the same.
+"""verify's checks: what is wrong with the node, what the kubelet refuses, in its own words, and what starts and does
+harm all the same.
 
-CHECKS is the list of those beyond the kubelet, to be read from top to bottom; its own are behind kubelet/rules.py.
-docs/checks has a page for each id.
+checks/table.py has them from top to bottom; docs/checks has a page for each id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
 
-from numalign.checks import configuration, dra, memory, policies, reserved
-from numalign.checks.finding import NO_STATE, SEVERITIES, Finding, State, Subject
-from numalign.checks.pages import ids
+from numalign.checks import configuration
+from numalign.checks.finding import SEVERITIES, Finding, Gap, Node, Subject
+from numalign.checks.table import CHECKS, KUBELETS_OWN, LOADING, NODE_CHECKS, all_ids
 from numalign.kubelet.document import Document, Refused
+from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import settings
 from numalign.kubelet.static_cpus import reserved_cpus
 from numalign.kubelet.view import kubelet_view
-from numalign.machine import Machine
 
-__all__ = ["CHECKS", "Report", "judge", "judge_refused"]
+__all__ = ["Outcome", "Report", "VersionFrom", "judge", "judge_refused"]
 
-CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
-    policies.cpu_manager,
-    policies.whole_cores_only,
-    policies.cpus_per_core,
-    policies.topology_manager,
-    policies.options_without_effect,
-    policies.options_at_odds,
-    policies.distribute_hangs,
-    policies.device_numa_nodes,
-    policies.gpu_request_limit,
-    policies.admission_cost,
-    reserved.everything,
-    reserved.most,
-    reserved.split_core,
-    reserved.numa_nodes,
-    reserved.isolated,
-    reserved.shared_pool,
-    reserved.overwritten,
-    memory.manager_off,
-    memory.eviction_percentage,
-    memory.exceeds_node,
-    memory.on_cpuless_nodes,
-    memory.uneven_hugepages,
-    dra.cpus,
-    dra.devices,
-)
+_NOT_LOADED = Gap("not-looked-at", "the kubelet does not load the configuration")
+_STOPS_AT = {"featureGates": "its feature gates", "validate": "validation", "start": "its start"}
+
+VersionFrom = Literal["option", "kubelet", "assumed"]
+"""Who says which version's rules hold: the person, the node's kubelet, or nobody, and the newest known one is taken."""
+
+Gaps = dict[str, Gap]
+"""The ids of checks that were not made, and why."""
 
 
-_OF_STATE = ("cpu-state-", "memory-state-", "dra-")
-"""The beginnings of the ids that nothing is known of without the kubelet's directory."""
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of a check: `failed` where it found something; `reason` says why it was not made."""
+
+    id: str
+    status: Literal["passed", "failed", "not-applicable", "not-looked-at"]
+    reason: str | None = None
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """What the checks found, and how many were made and found nothing."""
+    """What the checks found, the worst first, and what came of each check."""
 
     api_version: str
     kind: Literal["VerifyReport"]
     kubernetes_version: str
+    version_from: VersionFrom
     machine: str | None
     config: str
     findings: tuple[Finding, ...]
-    passed: int
+    checks: tuple[Outcome, ...]
+
+    def count(self, status: str) -> int:
+        """How many checks came to that."""
+        return sum(outcome.status == status for outcome in self.checks)
 
 
-def judge(machine: Machine, document: Document, minor: int, state: State = NO_STATE) -> Report:
-    """Everything that is found about an effective configuration on a machine: the kubelet's own refusals first."""
-    view, wanted = kubelet_view(machine), settings(document.values, minor)
+def judge(node: Node, document: Document, minor: int, version_from: VersionFrom = "option") -> Report:
+    """Everything that is found about a node and an effective configuration on it."""
+    view, wanted = kubelet_view(node.machine), settings(document.values, minor)
     subject = Subject(
-        machine=machine,
+        node=node,
         view=view,
         settings=wanted,
         reserved=reserved_cpus(wanted, view),
         document=document,
-        state=state,
     )
-    found = [*configuration.ignored(document, minor), *configuration.drop_ins(document, minor)]
-    found += [*configuration.gates_not_judged(document, minor), *configuration.not_started(subject)]
-    found += configuration.state(subject)
+    found, gaps = _of_node(node)
+    refused = problems(wanted, view)
+    found += configuration.not_started(subject, refused)
+    gaps.update(_behind(refused[0].stage) if refused else {})
     for check in CHECKS:
-        found += check(subject)
-    unseen = 0 if state.folder else sum(id.startswith(_OF_STATE) for id in ids())
-    passed = len(ids()) - len({finding.id for finding in found}) - unseen
-    return _report(machine, document.source, minor, found, passed)
+        gap = check.gap(subject)
+        if gap is None:
+            found += check.find(subject)
+        else:
+            gaps.update(dict.fromkeys(check.ids, gap))
+    return _report(node, document.source, (minor, version_from), found, gaps)
 
 
-def judge_refused(machine: Machine, error: Refused, source: str, minor: int) -> Report:
-    """The report on a configuration that the kubelet does not load."""
-    return _report(machine, source, minor, [configuration.refused(error, source)], passed=0)
+def judge_refused(node: Node, error: Refused, source: str, minor: int, version_from: VersionFrom = "option") -> Report:
+    """The report on a node whose configuration the kubelet does not load."""
+    found, gaps = _of_node(node)
+    of_node = {id for check in NODE_CHECKS for id in check.ids}
+    unseen = dict.fromkeys(set(all_ids()) - of_node - set(LOADING), _NOT_LOADED)
+    found.append(configuration.refused(error, source))
+    return _report(node, source, (minor, version_from), found, {**unseen, **gaps})
 
 
-def _report(machine: Machine, source: str, minor: int, found: list[Finding], passed: int) -> Report:
+def _of_node(node: Node) -> tuple[list[Finding], Gaps]:
+    """What is found about the node, and which of its checks were not made."""
+    found: list[Finding] = []
+    gaps: Gaps = {}
+    for check in NODE_CHECKS:
+        gap = check.gap(node)
+        if gap is None:
+            found += check.find(node)
+        else:
+            gaps.update(dict.fromkeys(check.ids, gap))
+    return found, gaps
+
+
+def _behind(stage: str) -> Gaps:
+    """The kubelet's own rules that it does not come to, where it stops at a stage."""
+    stages = list(KUBELETS_OWN)
+    later = stages[stages.index(stage) + 1 :]  # type: ignore[arg-type]
+    gap = Gap("not-looked-at", f"the kubelet stops before, at {_STOPS_AT[stage]}")
+    return {id: gap for name in later for id in KUBELETS_OWN[name]}
+
+
+def _report(node: Node, source: str, version: tuple[int, VersionFrom], found: Iterable[Finding], gaps: Gaps) -> Report:
+    findings = tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
     return Report(
         api_version="numalign/v1",
         kind="VerifyReport",
-        kubernetes_version=f"1.{minor}",
-        machine=machine.name,
+        kubernetes_version=f"1.{version[0]}",
+        version_from=version[1],
+        machine=node.machine.name,
         config=source,
-        findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
-        passed=passed,
+        findings=findings,
+        checks=tuple(_outcomes({finding.id for finding in findings}, gaps)),
     )
+
+
+def _outcomes(failed: set[str], gaps: Gaps) -> Iterator[Outcome]:
+    for id in all_ids():
+        if id in failed:
+            yield Outcome(id, "failed")
+        elif id in gaps:
+            yield Outcome(id, gaps[id].status, gaps[id].reason)
+        else:
+            yield Outcome(id, "passed")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from numalign.checks.finding import Finding, Subject
-from numalign.kubelet.document import Document, Refused
+from numalign.kubelet.document import Refused
 from numalign.kubelet.dropins import ALPHA
 from numalign.kubelet.fields import nearest
+from numalign.kubelet.problem import Problem
 from numalign.kubelet.restart import obstacles
-from numalign.kubelet.rules import problems
 from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, gone, known_gates
 
 __all__ = ["drop_ins", "gates_not_judged", "ignored", "not_started", "refused", "state"]
@@ -27,9 +27,10 @@ def refused(error: Refused, source: str) -> Finding:
     )
 
 
-def ignored(document: Document, minor: int) -> Iterator[Finding]:
+def ignored(subject: Subject) -> Iterator[Finding]:
     """Fields that have no effect: the kubelet only logs that it reads the file leniently."""
-    for field in document.ignored:
+    minor = subject.settings.minor
+    for field in subject.document.ignored:
         if field.repeated:
             yield Finding(
                 id="field-repeated",
@@ -49,8 +50,9 @@ def ignored(document: Document, minor: int) -> Iterator[Finding]:
         )
 
 
-def gates_not_judged(document: Document, minor: int) -> Iterator[Finding]:
+def gates_not_judged(subject: Subject) -> Iterator[Finding]:
     """Feature gates of a version of which not all are known: new in it, or misspelt, on which it does not start."""
+    document, minor = subject.document, subject.settings.minor
     known = {*known_gates(minor), *gone(minor), *GROUPS_OF_GATES}
     for name in document.values.get("featureGates") or {} if minor > ALL_GATES_UNTIL else ():
         if name in known:
@@ -66,8 +68,9 @@ def gates_not_judged(document: Document, minor: int) -> Iterator[Finding]:
         )
 
 
-def drop_ins(document: Document, minor: int) -> Iterator[Finding]:
+def drop_ins(subject: Subject) -> Iterator[Finding]:
     """Drop-ins where --config-dir was not yet for everyone (cmd/kubelet/app/server.go of 1.28 and 1.29)."""
+    document, minor = subject.document, subject.settings.minor
     if document.drop_ins and minor in ALPHA:
         needs = f"Kubernetes 1.{minor} does not start with --config-dir unless KUBELET_CONFIG_DROPIN_DIR_ALPHA is set"
         more = "; each drop-in sets every field that it does not name back to its default" if minor == ALPHA[0] else ""
@@ -80,9 +83,9 @@ def drop_ins(document: Document, minor: int) -> Iterator[Finding]:
         )
 
 
-def not_started(subject: Subject) -> Iterator[Finding]:
-    """Everything that keeps the kubelet from starting on this machine, in its own order and words."""
-    for problem in problems(subject.settings, subject.view):
+def not_started(subject: Subject, problems: Iterable[Problem]) -> Iterator[Finding]:
+    """What keeps the kubelet from starting on this machine, in its own order and words."""
+    for problem in problems:
         yield Finding(
             id=problem.id,
             severity="error",

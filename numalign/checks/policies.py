@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from numalign.checks.finding import Finding, Severity, Subject
 from numalign.kubelet.settings import BOOLEANS
 from numalign.kubelet.startup import SLOW_MEMORY_NODES
-from numalign.words import few, share
 
 __all__ = [
     "admission_cost",
     "cpu_manager",
     "cpus_per_core",
-    "device_numa_nodes",
     "distribute_hangs",
     "gpu_request_limit",
     "options_at_odds",
@@ -126,20 +124,6 @@ def distribute_hangs(subject: Subject) -> Iterator[Finding]:
                 if not settings.reserved_cpus
                 else f"reserve {split} too, or not their siblings",
             )
-
-
-def device_numa_nodes(subject: Subject) -> Iterator[Finding]:
-    """GPUs without a NUMA node are not aligned, whatever the policy."""
-    machine = subject.machine
-    if subject.settings.topology_policy == "none" or len(subject.view.nodes) < 2:
-        return
-    lost = [gpu.bdf for gpu in machine.gpus if gpu.numa_node is None]
-    if lost:
-        them = share(len(lost), len(machine.gpus), "GPU")
-        has = "has" if len(lost) == 1 else "have"
-        message = f"{them} {has} no NUMA node, and no policy aligns {'it' if len(lost) == 1 else 'them'}: {few(lost)}"
-        remedy = "give the guest a virtual NUMA topology with its devices, or correct the firmware's"
-        yield _found(subject, "device-numa-nodes", "warning", "topologyManagerPolicy", message, remedy)
 
 
 def gpu_request_limit(subject: Subject) -> Iterator[Finding]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numalign.cli.files import emit, emit_document
+from numalign.cli.node import Configuration, read_configuration, read_kubelet, version
 from numalign.cli.source import load, open_host
-from numalign.cli.verify import Files, read_configuration
 from numalign.errors import DoesNotHold
 
 if TYPE_CHECKING:
@@ -28,8 +28,10 @@ def config(
     out: str | None = None,
 ) -> int:
     """Print the effective configuration: file, drop-ins and flags merged, and where each value comes from."""
-    files = read_configuration(config, config_dir, kubelet_flags, open_host(root or "/"), root)
-    document, _ = _effective(files, kubernetes_version)
+    host = open_host(root or "/")
+    kubelet = read_kubelet(host)
+    configuration = read_configuration(config, config_dir, kubelet_flags, kubelet, host, root)
+    document = _effective(configuration, version(kubernetes_version, kubelet, host).minor)
     from numalign.report.configuration import draw, printed
 
     if output == "text":
@@ -70,8 +72,9 @@ def allocatable(
 
     found_machine, host = load(root, machine, nvml)
     view = kubelet_view(found_machine)
-    files = read_configuration(config, config_dir, kubelet_flags, host, root)
-    document, minor = _effective(files, kubernetes_version)
+    kubelet = read_kubelet(host)
+    minor = version(kubernetes_version, kubelet, host).minor
+    document = _effective(read_configuration(config, config_dir, kubelet_flags, kubelet, host, root), minor)
     wanted = settings(document.values, minor)
     for problem in problems(wanted, view):
         raise DoesNotHold(f"{document.source}: the kubelet does not start: {problem.message}", hint=_SEE_VERIFY)
@@ -80,16 +83,13 @@ def allocatable(
     return 0
 
 
-def _effective(files: Files, kubernetes_version: str | None) -> tuple[Document, int]:
-    """The effective configuration and the minor version. Raises DoesNotHold where the kubelet does not load it."""
+def _effective(configuration: Configuration, minor: int) -> Document:
+    """The effective configuration. Raises DoesNotHold where the kubelet does not load it."""
     from numalign.kubelet.document import Refused
     from numalign.kubelet.effective import effective
-    from numalign.kubelet.versions import wanted_version
 
-    minor = wanted_version(kubernetes_version)
-    source = files[0][0]
     try:
-        return effective(*files, minor), minor
+        return effective(*configuration, minor)
     except Refused as error:
-        place = error.placed(source)
+        place = error.placed(configuration.source)
         raise DoesNotHold(f"{place}: the kubelet does not load it: {error.message}", hint=_SEE_VERIFY) from error

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from typing import TYPE_CHECKING
 
 from numalign.cli.files import emit
+from numalign.cli.node import read_configuration, read_kubelet, read_state, version
 from numalign.cli.source import nvml_mode
+from numalign.errors import NumalignError
+
+if TYPE_CHECKING:
+    from numalign.probe.snapshot import Recorder
 
 __all__ = ["snapshot"]
 
@@ -21,9 +28,20 @@ def snapshot(file: str, *, root: str | None = None, nvml: str = "auto", redact: 
     if redact:
         from numalign.probe.redact import redact as take_out
 
-        take_out(recorder)
+        take_out(recorder)  # and the kubelet's files are not recorded, since anything can stand in them
+    else:
+        _record_kubelet(recorder)
     data = pack(recorder)
     emit(data, file)
     if file != "-":
         print(f"{file}: {len(recorder.files)} files, {len(data) / 1024:.0f} KiB", file=sys.stderr)
     return 0
+
+
+def _record_kubelet(recorder: Recorder) -> None:
+    """Reads what the commands read of the node's kubelet; what cannot be read is noted as an error of the recording."""
+    kubelet = read_kubelet(recorder)
+    version(None, kubelet, recorder)
+    read_state(None, kubelet, recorder, None)
+    with contextlib.suppress(NumalignError):
+        read_configuration(None, None, None, kubelet, recorder, None)

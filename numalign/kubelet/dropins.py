@@ -8,17 +8,15 @@ Source: cmd/kubelet/app/server.go (mergeKubeletConfigurations), 1.28 to 1.36.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from numalign.errors import CannotRead
 from numalign.kubelet import yaml
 from numalign.kubelet.document import API_VERSION, KIND, Ignored, Refused, decode, dotted, named_places, parse, unknown
 from numalign.kubelet.fields import fields
 from numalign.kubelet.settings import default_eviction_hard
 
-__all__ = ["ALPHA", "Files", "Merged", "drop_in_files", "merge"]
+__all__ = ["ALPHA", "Files", "Merged", "merge"]
 
 ALPHA = (28, 29)
 """The versions that take --config-dir only with the environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA."""
@@ -29,8 +27,6 @@ Places = Mapping[yaml.Path, str]
 _SINCE = 28
 _PATCHES_SINCE = 29
 _VERSIONED_SINCE = 32
-_MAX_FILES = 1000
-_EXTENSION = ".conf"
 
 _WITHOUT_DEFAULT = frozenset(
     {
@@ -102,32 +98,6 @@ def merge(raw: Mapping[str, Any], places: Places, drop_ins: Files, minor: int) -
         start.raw[field] = _decoded_over(start.raw.get(field), document[name])
         _move(start.places, written, name, field, replace=not isinstance(document[name], dict))
     return start
-
-
-def drop_in_files(folder: str) -> dict[str, bytes]:
-    """The drop-ins of a directory in the order in which the kubelet reads them: by path, subdirectories included.
-
-    Raises CannotRead where the directory or a drop-in cannot be read.
-    """
-    if not os.path.isdir(folder):
-        raise CannotRead(f"{folder}: no directory of drop-ins", hint="--config-dir names the kubelet's own directory")
-    found: dict[str, bytes] = {}
-    _walk(folder, found)
-    return found
-
-
-def _walk(folder: str, found: dict[str, bytes]) -> None:
-    try:
-        for entry in sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name)):
-            if entry.is_dir(follow_symlinks=False):
-                _walk(entry.path, found)
-            elif entry.name.endswith(_EXTENSION):
-                if len(found) >= _MAX_FILES:
-                    raise CannotRead(f"{folder}: more than {_MAX_FILES} drop-ins")
-                with open(entry.path, "rb") as file:
-                    found[entry.path] = file.read((4 << 20) + 1)
-    except OSError as error:
-        raise CannotRead(f"{error.filename or folder}: {error.strerror}") from error
 
 
 def _is_in(path: yaml.Path, raw: Mapping[str, Any], names: Mapping[str, str]) -> bool:

@@ -173,7 +173,8 @@ class Host:
         return base
 
     def remember(self, path: str, data: bytes) -> None:
-        """Keeps an answer that came from no file of the host, where a recording wants it; else forgets it."""
+        """Keeps an answer that came from no file's content, where a recording wants it and has none; else forgets
+        it."""
 
     def note(self, kind: str, path: str, reason: str) -> None:
         """Notes a problem with a file, once a file and only so many."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from numalign.probe.snapshot import KUBELET_FOLDER, Recorder
+from numalign.probe.snapshot import Recorder
 
 __all__ = ["redact"]
 
@@ -35,11 +35,7 @@ _SERIAL_LINE = re.compile(r"(?im)^(serial\s*:).*$")
 
 
 def redact(recorder: Recorder) -> None:
-    """Changes the recorded files in place; the kubelet's are left out, since anything can stand in them."""
-    for own in (recorder.files, recorder.links, recorder.errors):
-        for path in [path for path in own if path.startswith(KUBELET_FOLDER)]:
-            del own[path]
-    recorder.folders = {path for path in recorder.folders if not path.startswith(KUBELET_FOLDER)}
+    """Changes the recorded files of a machine in place."""
     stand_ins: dict[str, str] = {}
     for path in sorted(recorder.files):
         text = recorder.files[path].decode("utf-8", "surrogateescape")

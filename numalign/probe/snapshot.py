@@ -7,7 +7,6 @@ taken, sizes and counts are bounded, and a link leads nowhere but to another mem
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gzip
 import io
@@ -22,15 +21,7 @@ from numalign.errors import CannotRead
 from numalign.probe import NvmlMode, probe
 from numalign.probe.host import MAX_FILE, Host
 
-__all__ = ["KUBELET_CONFIG", "KUBELET_FOLDER", "PLUGINS", "STATE_FILES", "ArchiveHost", "Recorder"]
-__all__ += ["is_archive", "pack", "record", "unpack"]
-
-KUBELET_FOLDER = "var/lib/kubelet"
-KUBELET_CONFIG = f"{KUBELET_FOLDER}/config.yaml"
-STATE_FILES = ("cpu_manager_state", "memory_manager_state")
-"""The files of the kubelet's directory that its managers start on."""
-PLUGINS = f"{KUBELET_FOLDER}/plugins_registry"
-MAX_KUBELET_FILE = 16 << 20
+__all__ = ["ArchiveHost", "Recorder", "is_archive", "pack", "record", "unpack"]
 
 _STEADY_LINES = {
     # files that change while the host stays as it is: the beginnings of the lines that the commands read
@@ -99,7 +90,7 @@ class Recorder(Host):
         return target
 
     def remember(self, path: str, data: bytes) -> None:
-        self.files[path] = data
+        self.files.setdefault(path, data)
 
     def _entry(self, path: str) -> None:
         """A name in a listed directory: links and directories are kept; a file counts only where it is read."""
@@ -117,15 +108,10 @@ class Recorder(Host):
 
 
 def record(root: str, nvml_mode: NvmlMode) -> Recorder:
-    """Everything that the commands read below a root directory: the machine, NVML's answers, the kubelet's files."""
+    """Everything that is read of the machine below a root directory, and NVML's answers."""
     recorder = Recorder(root)
     probe(recorder, nvml_mode)
     _steady(recorder)
-    for path in (KUBELET_CONFIG, *(f"{KUBELET_FOLDER}/{name}" for name in STATE_FILES)):
-        with contextlib.suppress(OSError):  # noted as an error of the recording
-            recorder.read(path, MAX_KUBELET_FILE)
-    with contextlib.suppress(OSError):
-        recorder.files.update({f"{PLUGINS}/{name}": b"" for name in recorder.entries(PLUGINS)})
     return recorder
 
 

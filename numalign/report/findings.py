@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -11,13 +13,14 @@ from numalign.checks.finding import SEVERITIES
 from numalign.report.text import style_of
 from numalign.words import count, printable
 
-__all__ = ["draw"]
+__all__ = ["draw", "summary"]
 
 _PLURALS = {"error": "errors", "warning": "warnings", "info": "info"}
+_MOST_REASONS = 3
 
 
 def draw(console: Console, report: Report) -> None:
-    """Each finding with its place, what was seen and what to do; then how many checks passed."""
+    """Each finding with its place, what was seen and what to do; then what came of the checks."""
     for finding in report.findings:
         head = Text(f"{finding.severity:<9}", style=style_of(finding.severity))
         head.append(f"{finding.id}  {printable(finding.place)}", style="none")
@@ -27,8 +30,32 @@ def draw(console: Console, report: Report) -> None:
             console.print(Padding(Text(printable(finding.remedy)), (0, 0, 0, 9)))
     if report.findings:
         console.print()
+    console.print(Text(f"{summary(report)}; Kubernetes {report.kubernetes_version}{_assumed(report)}"))
+    for line in _not_looked_at(report):
+        console.print(Text(printable(line)))
+    if report.findings:
+        console.print(Text("numalign checks show ID explains each"))
+
+
+def summary(report: Report) -> str:
+    """One line: `39 passed, 1 error, 4 not applicable`."""
     found = [finding.severity for finding in report.findings]
-    counts = [
+    counts = [f"{report.count('passed')} passed"]
+    counts += [
         count(found.count(severity), severity, _PLURALS[severity]) for severity in SEVERITIES if severity in found
     ]
-    console.print(Text(", ".join([f"{count(report.passed, 'check')} passed", *counts])))
+    others = (("not-applicable", "not applicable"), ("not-looked-at", "not looked at"))
+    counts += [f"{report.count(status)} {words}" for status, words in others if report.count(status)]
+    return ", ".join(counts)
+
+
+def _assumed(report: Report) -> str:
+    return " (assumed: --kubernetes-version names another)" if report.version_from == "assumed" else ""
+
+
+def _not_looked_at(report: Report) -> list[str]:
+    """The reasons for which checks could not look, with how many each."""
+    reasons = Counter(outcome.reason or "" for outcome in report.checks if outcome.status == "not-looked-at")
+    lines = [f"not looked at  {number}: {reason}" for reason, number in reasons.most_common(_MOST_REASONS)]
+    further = len(reasons) - _MOST_REASONS
+    return [*lines, f"not looked at  {count(further, 'more reason')}"] if further > 0 else lines

@@ -10,7 +10,7 @@ from hypothesis import settings as options
 from hypothesis import strategies as st
 
 from numalign.checks import judge
-from numalign.checks.finding import State
+from numalign.checks.finding import Node, State
 from numalign.checks.pages import ids
 from numalign.kubelet.checkpoint import CPU_FILE, MEMORY_FILE
 from numalign.kubelet.document import Refused
@@ -87,6 +87,6 @@ def test_any_values_of_the_fields_are_judged(
         loaded = effective(("f.json", text), {}, {}, minor)
     except Refused:
         return
-    report = judge(machine_of(name), loaded, minor, State("/state", state))
+    report = judge(Node(machine_of(name), State("/state", state)), loaded, minor)
     assert {finding.id for finding in report.findings} <= set(ids())
     assert all(finding.message and finding.place for finding in report.findings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from numalign.checks import judge
+from numalign.checks.finding import Node
 from numalign.kubelet.effective import effective
 from numalign.machine import Machine
 
@@ -21,7 +22,7 @@ featureGates: {MemoryManager: false}
 
 
 def test_a_memory_manager_without_its_gate_is_told(machine_of: Callable[[str], Machine]) -> None:
-    report = judge(machine_of("dgx-h100"), effective(("f.yaml", STATIC), {}, {}, 30), 30)
+    report = judge(Node(machine_of("dgx-h100")), effective(("f.yaml", STATIC), {}, {}, 30), 30)
     (found,) = [finding for finding in report.findings if finding.id == "memory-manager-off"]
     assert (found.severity, found.place) == ("warning", "f.yaml:8")
     assert found.message.startswith("feature gate MemoryManager is off")

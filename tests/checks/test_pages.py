@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 
 from numalign.checks import judge, judge_refused
-from numalign.checks.finding import Finding, State
+from numalign.checks.finding import SEVERITIES, Finding, Node, State
+from numalign.checks.hardware import COVERED, WARNINGS, check_of
 from numalign.checks.pages import ids, page
+from numalign.checks.table import NODE_CHECKS, all_ids
 from numalign.kubelet.document import Refused
 from numalign.kubelet.effective import effective
 from numalign.kubelet.versions import parse_version
-from numalign.machine import Machine
+from numalign.machine import Machine, Warning
+from numalign.probe import probe
+from numalign.probe.host import Host
+from tests import machines
 from tests.conftest import Run
 
 PACKAGE = Path(__file__).parent.parent.parent / "numalign"
@@ -25,6 +30,10 @@ STATE = re.compile(r"```(cpu_manager_state|memory_manager_state)\n(.*?)\n```", r
 
 
 DROP_IN = re.compile(r"```drop-in\n(.*?)```", re.DOTALL)
+MACHINE = re.compile(r"```machine\n(.*?)\n```", re.DOTALL)
+FILE = re.compile(r"```file (\S+)\n(.*?)\n?```", re.DOTALL)
+OF_THE_NODE = sorted(id for check in NODE_CHECKS for id in check.ids)
+OF_A_CONFIGURATION = sorted(set(ids()) - set(OF_THE_NODE))
 PLUGINS = re.compile(r"```plugins_registry\n(.*?)\n```", re.DOTALL)
 
 
@@ -48,19 +57,35 @@ def findings(
 ) -> tuple[Finding, ...]:
     minor = parse_version(version)
     try:
-        return judge(machine, effective(("f.yaml", document.encode()), files, {}, minor), minor, state).findings
+        return judge(Node(machine, state), effective(("f.yaml", document.encode()), files, {}, minor), minor).findings
     except Refused as error:
-        return judge_refused(machine, error, "f.yaml", minor).findings
+        return judge_refused(Node(machine, state), error, "f.yaml", minor).findings
 
 
-@pytest.mark.parametrize("id", ids())
+@pytest.mark.parametrize("id", OF_A_CONFIGURATION)
 def test_the_smallest_document_of_a_page_is_found_by_its_check(id: str, machine_of: Callable[[str], Machine]) -> None:
     name, version, document, state = example(id)
     found = findings(machine_of(name), document, version, state, drop_ins(id))
     assert id in {finding.id for finding in found}, found
-    severities = {finding.severity for finding in found if finding.id == id}
+    assert {finding.severity for finding in found if finding.id == id} <= severities(id)
+
+
+@pytest.mark.parametrize("id", OF_THE_NODE)
+def test_the_machine_of_a_page_is_found_by_its_check(id: str, tmp_path: Path) -> None:
+    (name,) = MACHINE.findall(page(id) or "")
+    machines.build(name, tmp_path)
+    for path, content in FILE.findall(page(id) or ""):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content)
+    document = effective(("f.yaml", HEADER.encode()), {}, {}, 36)
+    found = judge(Node(probe(Host(str(tmp_path)))), document, 36).findings
+    assert {finding.severity for finding in found if finding.id == id} == severities(id), found
+
+
+def severities(id: str) -> set[str]:
+    """The severities that a check's page names."""
     (said,) = re.findall(r"^Severity: (.*)$", page(id) or "", re.MULTILINE)
-    assert all(severity in said for severity in severities)
+    return {severity for severity in SEVERITIES if severity in said}
 
 
 @pytest.mark.parametrize("id", ids())
@@ -72,13 +97,23 @@ def test_a_page_says_what_it_is_about_and_what_to_do(id: str) -> None:
     assert lines[-1] != "```"
 
 
-def test_every_id_in_the_code_has_its_page_and_every_page_its_id() -> None:
+def test_every_check_has_its_page_and_every_page_its_check() -> None:
+    assert all_ids() == ids()
     written = set()
     for path in (*(PACKAGE / "kubelet").glob("*.py"), *(PACKAGE / "checks").glob("*.py")):
         text = path.read_text()
         written |= set(re.findall(r'(?:Problem|_invalid|_start|Obstacle|_found)\(\s*(?:subject,\s*)?"([a-z-]+)"', text))
         written |= set(re.findall(r'id="([a-z-]+)"', text))
-    assert sorted(written) == ids()
+    assert sorted(written | set(WARNINGS)) == ids()
+
+
+def test_every_warning_of_the_map_is_a_check_or_covered_by_one() -> None:
+    text = (PACKAGE / "probe/warn.py").read_text()
+    warnings = set(re.findall(r'\bid="([a-z-]+)"', text)) | {"gpu-lost", "gpu-nvml-error", "gpu-numa-unknown"}
+    warnings |= {"nic-numa-unknown", "nvml-timeout", "file-malformed"}
+    known = {check_of(Warning(id=id, message="")) for id in warnings}
+    assert known == set(WARNINGS) | set(COVERED)
+    assert set(COVERED.values()) <= set(ids())
 
 
 @pytest.mark.parametrize(
@@ -99,8 +134,9 @@ def test_the_command_finds_it_too(id: str, run: Run, tree: Callable[[str], Path]
     found = [finding for finding in report["findings"] if finding["id"] == id]
     assert found
     assert done.returncode == int(any(finding["severity"] == "error" for finding in report["findings"]))
-    passed = len(ids()) - len({finding["id"] for finding in report["findings"]})
-    assert report["passed"] == (0 if id == "config-not-loaded" else passed)
+    assert [check["id"] for check in report["checks"]] == ids()
+    failed = {check["id"] for check in report["checks"] if check["status"] == "failed"}
+    assert failed == {finding["id"] for finding in report["findings"]}
 
 
 def test_the_pages_are_listed_and_shown(run: Run) -> None:
@@ -109,3 +145,13 @@ def test_the_pages_are_listed_and_shown(run: Run) -> None:
     assert run("checks", "show", "isolated-cpus").stdout == page("isolated-cpus")
     wrong = run("checks", "show", "isolated-cpu")
     assert (wrong.returncode, "did you mean isolated-cpus?" in wrong.stderr) == (2, True)
+
+
+def test_what_the_kubelet_does_not_come_to_is_not_passed(machine_of: Callable[[str], Machine]) -> None:
+    text = HEADER + "featureGates: {CPUManagre: true}\n"
+    report = judge(Node(machine_of("dgx-h100")), effective(("f.yaml", text.encode()), {}, {}, 36), 36)
+    outcomes = {outcome.id: outcome for outcome in report.checks}
+    assert outcomes["feature-gate-unknown"].status == "failed"
+    assert outcomes["feature-gate-locked"].status == "passed"
+    assert outcomes["reserved-cpus-missing"].status == "not-looked-at"
+    assert outcomes["reserved-cpus-missing"].reason == "the kubelet stops before, at its feature gates"

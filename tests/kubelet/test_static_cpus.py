@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numalign.checks import judge
-from numalign.checks.finding import Finding
+from numalign.checks.finding import Finding, Node
 from numalign.cpuset import CpuSet
 from numalign.kubelet.allocatable import allocatable
 from numalign.kubelet.checkpoint import CPU_FILE, cpu_checksum
@@ -38,7 +38,7 @@ def wanted(text: str, minor: int = 36) -> Settings:
 
 def findings(machine: Machine, text: str) -> dict[str, Finding]:
     document = effective(("f.yaml", (HEADER + text).encode()), {}, {}, 36)
-    return {finding.id: finding for finding in judge(machine, document, 36).findings}
+    return {finding.id: finding for finding in judge(Node(machine), document, 36).findings}
 
 
 def topology(*cpus: tuple[int, int, int, int, int]) -> CpuTopology:

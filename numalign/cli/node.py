@@ -1,0 +1,171 @@
+"""The node's kubelet for the commands that judge it: how it is called, its configuration, its state, its version."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from numalign.cli.files import read_file
+from numalign.errors import CannotRead
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numalign.checks import VersionFrom
+    from numalign.kubelet.running import Invocation
+    from numalign.probe.host import Host
+    from numalign.probe.kubelet import Place, Process, State
+
+__all__ = ["Configuration", "Kubelet", "Version", "read_configuration", "read_kubelet", "read_state", "version"]
+
+
+class Kubelet(NamedTuple):
+    """The node's kubelet: its process, and how it is called by that or by its unit; None where neither is known."""
+
+    process: Process | None
+    invocation: Invocation | None
+
+
+NO_KUBELET = Kubelet(None, None)
+
+
+class Configuration(NamedTuple):
+    """What makes a configuration: the file (path, content) if any, the drop-ins by path, the values of each flag."""
+
+    base: tuple[str, bytes] | None
+    drop_ins: Mapping[str, bytes]
+    flags: Mapping[str, list[str]]
+
+    @property
+    def source(self) -> str:
+        """What a person calls it."""
+        return self.base[0] if self.base else "command line"
+
+
+class Version(NamedTuple):
+    """The minor version whose rules hold, and who says so."""
+
+    minor: int
+    told_by: VersionFrom
+
+
+def read_kubelet(host: Host | None) -> Kubelet:
+    """The kubelet of a host or snapshot: the process that runs, else what its unit would start."""
+    from numalign.kubelet.running import of_arguments, of_unit
+    from numalign.probe.kubelet import find_process, read_unit
+
+    if host is None:
+        return NO_KUBELET
+    process = find_process(host)
+    if process is not None and process.inside is None:
+        return Kubelet(process, of_arguments(process.arguments, f"process {process.pid}"))
+    unit = read_unit(host) if process is None else None
+    return Kubelet(process, of_unit(unit.files, host.text) if unit else None)
+
+
+def read_configuration(
+    config: str | None,
+    config_dir: str | None,
+    kubelet_flags: str | None,
+    kubelet: Kubelet,
+    host: Host | None,
+    root: str | None,
+) -> Configuration:
+    """The file `config` with the drop-ins and flags that were named; else what the node's kubelet takes.
+
+    Raises CannotRead or WrongUsage.
+    """
+    from numalign.kubelet.flags import parse_flags
+    from numalign.probe.kubelet import read_drop_ins
+
+    called = kubelet.invocation if config is None else None
+    if config is not None:
+        base: tuple[str, bytes] | None = (_shown(config), read_file(config))
+    elif called is not None and called.config is None:
+        base = None
+    else:
+        base = _host_file(host, called.config if called and called.config else None, kubelet, root)
+    if base is not None and base[1][:2] == b"\x1f\x8b":
+        raise CannotRead(f"{base[0]} is an archive, no configuration", hint="a snapshot is read with --machine")
+    if config_dir:
+        drop_ins = read_drop_ins(_named_folder(config_dir))
+    else:
+        own = called.config_dir if called else None
+        drop_ins = read_drop_ins(_host_place(host, own, root)) if own and host else {}
+    words = called.text if called and kubelet_flags is None else kubelet_flags or ""
+    return Configuration(base, drop_ins, parse_flags(words))
+
+
+def read_state(state_dir: str | None, kubelet: Kubelet, host: Host | None, root: str | None) -> State:
+    """What lies in the kubelet's directory: the one named, else that of the host or snapshot; a Machine document has
+    none. Raises CannotRead where the named one is no directory."""
+    from numalign.kubelet.running import DEFAULT_FOLDER
+    from numalign.probe.host import Host
+    from numalign.probe.kubelet import NO_STATE, Place, read_state
+
+    if state_dir:
+        if not os.path.isdir(state_dir):
+            raise CannotRead(f"--state-dir {state_dir} is no directory", hint="the kubelet's is /var/lib/kubelet")
+        return read_state(Place(Host(state_dir), "", state_dir.rstrip("/") or "/"), named=True)
+    if host is None:
+        return NO_STATE
+    folder = kubelet.invocation.folder if kubelet.invocation else DEFAULT_FOLDER
+    return read_state(_host_place(host, folder, root))
+
+
+def version(kubernetes_version: str | None, kubelet: Kubelet, host: Host | None) -> Version:
+    """The minor version that was asked for, else that of the node's kubelet, else the default. Raises WrongUsage."""
+    from numalign.kubelet.running import minor_of
+    from numalign.kubelet.versions import NEWEST, OLDEST, wanted_version
+    from numalign.probe.kubelet import version_of
+
+    if kubernetes_version is None and host is not None:
+        told = version_of(host, kubelet.process)
+        minor = minor_of(told) if told else None
+        if minor is not None:
+            return Version(min(max(minor, OLDEST), NEWEST), "kubelet")
+    return Version(wanted_version(kubernetes_version), "option" if kubernetes_version else "assumed")
+
+
+def _shown(config: str) -> str:
+    return "standard input" if config == "-" else config
+
+
+def _named_folder(folder: str) -> Place:
+    """A directory of drop-ins that a person named. Raises CannotRead where it is none."""
+    from numalign.probe.host import Host
+    from numalign.probe.kubelet import Place
+
+    if not os.path.isdir(folder):
+        raise CannotRead(f"{folder}: no directory of drop-ins", hint="--config-dir names the kubelet's own directory")
+    return Place(Host(folder), "", folder.rstrip("/"))
+
+
+def _host_place(host: Host, path: str, root: str | None) -> Place:
+    """A file of the host, named as it is below the root that was given, or as a member of the snapshot."""
+    from numalign.probe.kubelet import Place
+
+    inner = path.strip("/")
+    shown = f"{host.root}:/{inner}" if host.packed else os.path.join(root or "/", inner)
+    return Place(host, inner, shown)
+
+
+def _host_file(host: Host | None, path: str | None, kubelet: Kubelet, root: str | None) -> tuple[str, bytes]:
+    """The file of --config of the node's kubelet, else where kubeadm has it."""
+    from numalign.probe.kubelet import KUBELET_CONFIG, MAX_KUBELET_FILE
+
+    if host is None:
+        raise CannotRead("no kubelet configuration: a Machine document has none", hint="name it with --config FILE")
+    place = _host_place(host, path or KUBELET_CONFIG, root)
+    try:
+        data = host.read(place.path, MAX_KUBELET_FILE)
+    except OSError as error:
+        raise CannotRead(f"{place.shown}: {error.strerror}", hint="run it as root") from error
+    if data is None:
+        what = "is not in it" if host.packed else "does not exist"
+        inside = kubelet.process.inside if kubelet.process else None
+        hint = "name it with --config FILE"
+        if inside:
+            hint = f"{inside} runs the kubelet inside itself: name what it gives it with --config and --kubelet-flags"
+        raise CannotRead(f"no kubelet configuration: {place.shown} {what}", hint=hint)
+    return place.shown, data
