@@ -1,0 +1,258 @@
+"""Topology hints: sets of NUMA nodes that a resource can be had from, described by what they must contain.
+
+The kubelet lists every set; there are 2^34 on a GB200. Here a list is a union of boxes, and a box is every set within
+its nodes that is large enough: adding a NUMA node to one never makes it too small. Sets are bit masks of NUMA node ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import combinations
+
+import msgspec
+
+__all__ = ["Box", "Distances", "Hint", "Hints", "Sockets", "Sum", "exactly", "ids", "least", "least_size", "twins"]
+
+_SMALL = 6
+"""NUMA nodes up to which looking for twins costs more than it saves."""
+
+Sum = tuple[tuple[int, ...], int]
+"""A weight for each NUMA node, by id, and what the weights of a set must sum up to."""
+
+
+@lru_cache(maxsize=1 << 14)
+def ids(mask: int) -> tuple[int, ...]:
+    """The NUMA nodes of a mask, ascending."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return tuple(found)
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """A set of NUMA nodes, None for any, and whether it is preferred."""
+
+    mask: int | None
+    preferred: bool
+
+
+class Box(msgspec.Struct, frozen=True):
+    """Every set within `nodes` that contains `must`, reaches each of the `sums`, and touches enough of each of the
+    `covers` (NUMA nodes of devices, and how many of the devices)."""
+
+    nodes: int
+    must: int = 0
+    sums: tuple[Sum, ...] = ()
+    covers: tuple[tuple[tuple[int, ...], int], ...] = ()
+
+    def holds(self, mask: int) -> bool:
+        """Whether a set within the nodes is one of the box's."""
+        if self.must & ~mask:
+            return False
+        for weights, need in self.sums:
+            for node in ids(mask):
+                need -= weights[node]
+            if need > 0:
+                return False
+        return all(sum(1 for device in devices if device & mask) >= need for devices, need in self.covers)
+
+    def reachable(self, chosen: int, rest: int, more: int) -> bool:
+        """False where no choice of so many more NUMA nodes of the rest makes a set of the box."""
+        missing = self.must & ~chosen
+        if missing & ~rest or missing.bit_count() > more:
+            return False
+        for weights, need in self.sums:
+            have = sum(weights[node] for node in ids(chosen))
+            best = sorted((weights[node] for node in ids(rest)), reverse=True)[:more]
+            if have + sum(best) < need:
+                return False
+        both = chosen | rest
+        return all(sum(1 for device in devices if device & both) >= need for devices, need in self.covers)
+
+
+def exactly(mask: int) -> Box:
+    """The box of one set."""
+    return Box(nodes=mask, must=mask)
+
+
+class Sockets(msgspec.Struct, frozen=True):
+    """The option align-by-socket: a set is also preferred where its NUMA nodes are on `count` sockets."""
+
+    of_node: tuple[int, ...]
+    count: int
+
+    def aligned(self, mask: int) -> bool:
+        """Whether a set is on so many sockets."""
+        found = 0
+        for node in ids(mask):
+            found |= self.of_node[node]
+        return found.bit_count() == self.count
+
+
+class Hints(msgspec.Struct, frozen=True):
+    """The hints for a resource: every set of the boxes; none where nothing can be had. Sets of `size` NUMA nodes, the
+    fewest on which the request could ever be met, are preferred."""
+
+    boxes: tuple[Box, ...]
+    size: int
+    sockets: Sockets | None = None
+
+    def prefers(self, mask: int) -> bool:
+        """Whether the hint with this set is preferred."""
+        return mask.bit_count() == self.size or (self.sockets is not None and self.sockets.aligned(mask))
+
+    def has(self, mask: int) -> bool:
+        """Whether there is a hint with this set."""
+        return any(mask & ~box.nodes == 0 and box.holds(mask) for box in self.boxes)
+
+    def __iter__(self) -> Iterator[Hint]:
+        """The hints in the kubelet's order: by size, then by the ids of their NUMA nodes. Twice as many with each NUMA
+        node: for few of them."""
+        nodes = 0
+        for box in self.boxes:
+            nodes |= box.nodes
+        for size in range(1, nodes.bit_count() + 1):
+            for some in combinations(ids(nodes), size):
+                mask = sum(1 << node for node in some)
+                if self.has(mask):
+                    yield Hint(mask, self.prefers(mask))
+
+    def narrowest(self, within: int = 0) -> int | None:
+        """The set with the fewest NUMA nodes, of equal ones that with the lowest number, that contains `within`."""
+        found = []
+        for box in self.boxes:
+            if within & ~box.nodes:
+                continue
+            inside = Box(box.nodes, box.must | within, box.sums, box.covers)
+            size = least_size(inside)
+            mask = _of_boxes((inside,), size) if size is not None else None
+            if mask is not None:
+                found.append((mask.bit_count(), mask))
+        return min(found)[1] if found else None
+
+    def fewest(self) -> int:
+        """The fewest NUMA nodes of any hint; 0 where there is none."""
+        sizes = [least_size(box) for box in self.boxes]
+        return min((size for size in sizes if size is not None), default=0)
+
+
+class Distances(msgspec.Struct, frozen=True):
+    """The distances between NUMA nodes by id, both ways summed up; of a set the sum over all pairs counts, a NUMA node
+    with itself included, since the kubelet compares averages of sets of one size."""
+
+    own: tuple[int, ...]
+    pairs: tuple[tuple[int, ...], ...]
+
+    def added(self, node: int, chosen: int) -> int:
+        """By how much a NUMA node makes the sum of a set larger."""
+        row = self.pairs[node]
+        return self.own[node] + sum(row[other] for other in ids(chosen))
+
+    def of(self, mask: int) -> int:
+        """The sum of a set."""
+        total, done = 0, 0
+        for node in ids(mask):
+            total += self.added(node, done)
+            done |= 1 << node
+        return total
+
+    def bound(self, chosen: int, rest: int, more: int) -> int:
+        """What so many more NUMA nodes of the rest add at least."""
+        inside = ids(rest)
+        nearest = sorted(self.added(node, chosen) for node in inside)[:more]
+        closest = min((self.pairs[a][b] for a in inside for b in inside if a != b), default=0)
+        return sum(nearest) + more * (more - 1) // 2 * closest
+
+
+def twins(pool: int, boxes: Sequence[Box], distances: Distances | None, sockets: Sockets | None = None) -> list[int]:
+    """For each NUMA node the higher ones that could take its place in any set: the lowest of them are the choice."""
+    higher = [0] * pool.bit_length()
+    if pool.bit_count() <= _SMALL:
+        return higher
+    groups: dict[object, list[list[int]]] = {}
+    for node in reversed(ids(pool)):
+        key = (tuple(_place(box, node) for box in boxes), sockets.of_node[node] if sockets else 0)
+        for group in groups.setdefault(key, []):
+            if distances is None or _alike(node, group[0], ids(pool), distances):
+                higher[node] = sum(1 << other for other in group)
+                group.append(node)
+                break
+        else:
+            groups[key].append([node])
+    return higher
+
+
+def _place(box: Box, node: int) -> object:
+    covers = tuple(tuple(device >> node & 1 for device in devices) for devices, _ in box.covers)
+    return box.must >> node & 1, tuple(weights[node] for weights, _ in box.sums), covers
+
+
+def _alike(a: int, b: int, nodes: Iterable[int], distances: Distances) -> bool:
+    one, other = distances.pairs[a], distances.pairs[b]
+    return distances.own[a] == distances.own[b] and all(one[c] == other[c] for c in nodes if c not in (a, b))
+
+
+def least(
+    pool: int,
+    size: int,
+    fits: Callable[[int], bool],
+    hopeful: Callable[[int, int, int], bool],
+    higher: Sequence[int],
+    distances: Distances | None = None,
+) -> int | None:
+    """The set of so many NUMA nodes of the pool that fits and is least: nearest by the distances, then lowest by its
+    number. `hopeful` says of chosen nodes, of those not decided and of how many more whether any such set can fit;
+    `higher` are the twins, which come only after their lower ones.
+    """
+    best: list[int] = []
+    near = [0]
+
+    def walk(chosen: int, rest: int, more: int, far: int) -> bool:
+        """Sets in the order of their numbers; whether the search is over."""
+        if more == 0:
+            if (best and far >= near[0]) or not fits(chosen):
+                return False
+            best[:] = [chosen]
+            near[0] = far
+            return distances is None
+        if rest.bit_count() < more or not hopeful(chosen, rest, more):
+            return False
+        if distances is not None and best and far + distances.bound(chosen, rest, more) >= near[0]:
+            return False
+        top = rest.bit_length() - 1
+        rest ^= 1 << top
+        if not higher[top] & chosen and walk(chosen, rest, more, far):
+            return True
+        added = distances.added(top, chosen) if distances is not None else 0
+        return walk(chosen | 1 << top, rest, more - 1, far + added)
+
+    walk(0, pool, size, 0)
+    return best[0] if best else None
+
+
+def least_size(box: Box) -> int | None:
+    """The fewest NUMA nodes of a set of the box; None where it has no set."""
+    if not box.nodes or not box.holds(box.nodes):
+        return None
+    size = max(1, box.must.bit_count())
+    for weights, need in box.sums:
+        inside = sum(weights[node] for node in ids(box.must))
+        count = box.must.bit_count()
+        for weight in sorted((weights[node] for node in ids(box.nodes & ~box.must)), reverse=True):
+            if inside >= need:
+                break
+            inside, count = inside + weight, count + 1
+        size = max(size, count)
+    if len(box.sums) <= 1 and not box.covers:
+        return size
+    while _of_boxes((box,), size) is None:
+        size += 1
+    return size
+
+
+def _of_boxes(boxes: tuple[Box, ...], size: int) -> int | None:
+    (box,) = boxes
+    return least(box.nodes, size, box.holds, box.reachable, twins(box.nodes, boxes, None))

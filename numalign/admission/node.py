@@ -1,0 +1,126 @@
+"""A node that admits pods one after another, as its kubelet would.
+
+A refused pod leaves nothing behind: the kubelet clears what it had booked before it looks at the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from numalign.admission.attempt import Attempt, Managers
+from numalign.admission.cpu import cpu_manager
+from numalign.admission.decision import Decision, State
+from numalign.admission.demand import demand
+from numalign.admission.device import Device, Prefer, device_manager
+from numalign.admission.fit import MAX_PODS, check_fit, room
+from numalign.admission.memory import memory_manager
+from numalign.admission.pod import Pod, pod_requests
+from numalign.admission.refusal import KubeletPanics, Refused
+from numalign.admission.topology import topology
+from numalign.kubelet.distribute_cpus import KubeletHangs
+from numalign.kubelet.settings import Settings
+from numalign.kubelet.view import KubeletView
+
+__all__ = ["Node", "Usage"]
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What is free on a NUMA node: CPUs that can be exclusive, healthy devices by resource (one with several NUMA nodes
+    on each), bytes by type of memory."""
+
+    cpus: int
+    devices: Mapping[str, int]
+    memory: Mapping[str, int]
+
+
+class Node:
+    """A machine under a configuration with the devices that plugins offer on it. The configuration must be one on which
+    the kubelet starts (numalign.kubelet.rules.problems). `state` is an immutable value: keep it to come back to it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        view: KubeletView,
+        devices: Iterable[Device] = (),
+        *,
+        prefer: Mapping[str, Prefer] | None = None,
+        max_pods: int | None = MAX_PODS,
+    ) -> None:
+        """`prefer` are the preferred allocations of plugins, by resource; without `max_pods` the check whether the pod
+        fits the node's allocatable is left out, as the managers do not make it."""
+        self.settings = settings
+        self.view = view
+        self.managers = Managers(
+            topology=topology(settings, view),
+            devices=device_manager(settings, view, devices, prefer),
+            cpus=cpu_manager(settings, view),
+            memory=memory_manager(settings, view),
+        )
+        resources = self.managers.devices.resources
+        healthy = {name: resource.healthy.bit_count() for name, resource in resources.items()}
+        self.room = None if max_pods is None else room(settings, view, healthy, max_pods)
+        self.state = State(
+            shared=self.managers.cpus.start if self.managers.cpus else view.cpus.bits,
+            memory=self.managers.memory.start if self.managers.memory else None,
+            devices=self.managers.devices.start,
+            pods={},
+        )
+
+    def copy(self) -> Node:
+        """A node that goes on from here by itself."""
+        new = Node.__new__(Node)
+        new.__dict__.update(self.__dict__)
+        return new
+
+    def admit(self, pod: Pod) -> Decision:
+        """Decides about a pod, and books what it gets. Raises ValueError where a pod of its name is already there."""
+        if pod.key in self.state.pods:
+            raise ValueError(f"pod {pod.key} is already on the node")
+        attempt = Attempt(self.managers, self.state, demand(pod, self.settings, self.managers.devices.resources.keys()))
+        requests = pod_requests(pod, self.settings)
+        try:
+            attempt.run()
+            if self.room is not None:
+                check_fit(self.room, (held.requests for held in self.state.pods.values()), requests)
+        except Refused as refused:
+            self.state = msgspec.structs.replace(self.state, shared=self.state.shared & ~attempt.lost)
+            return Decision(pod.key, False, refused.reason, refused.message, (), tuple(attempt.rounds))
+        except (KubeletHangs, KubeletPanics) as error:
+            return Decision(pod.key, False, "", "", (), tuple(attempt.rounds), breakdown=str(error))
+        pods = {**self.state.pods, pod.key: attempt.held(requests)}
+        self.state = msgspec.structs.replace(attempt.now(), pods=pods)
+        return Decision(pod.key, True, "", "", attempt.grants(), tuple(attempt.rounds))
+
+    def remove(self, key: str) -> None:
+        """Gives back what a pod (namespace/name) holds. Raises KeyError where it is not there."""
+        held = self.state.pods[key]
+        memory = self.state.memory
+        if self.managers.memory is not None and memory is not None:
+            memory = self.managers.memory.release(memory, held.memory)
+        self.state = State(
+            shared=self.state.shared | held.cpus,
+            memory=memory,
+            devices={name: used & ~held.devices.get(name, 0) for name, used in self.state.devices.items()},
+            pods={name: other for name, other in self.state.pods.items() if name != key},
+        )
+
+    def free(self, state: State | None = None) -> dict[int, Usage]:
+        """What is free on each NUMA node, by id, now or in another state (that before a round of hints)."""
+        state = state or self.state
+        cpus = self.managers.cpus
+        available = cpus.by_node(state.shared & ~cpus.reserved) if cpus else ()
+        devices = {
+            name: resource.by_node(resource.healthy & ~state.devices[name])
+            for name, resource in self.managers.devices.resources.items()
+        }
+        memory = state.memory.free if state.memory else {}
+        return {
+            node.id: Usage(
+                cpus=available[node.id] if available else 0,
+                devices={name: row[node.id] if node.id < len(row) else 0 for name, row in devices.items()},
+                memory={kind: row[node.id] for kind, row in memory.items()},
+            )
+            for node in self.view.nodes
+        }

@@ -1,0 +1,215 @@
+"""A pod as the kubelet's managers see it: containers in their order, requests and limits, QoS class.
+
+Source: pkg/apis/core/v1/helper/qos, k8s.io/component-helpers/resource and pkg/apis/core/v1/defaults.go, 1.27 to 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from numalign.kubelet.settings import Settings
+from numalign.quantity import Quantity
+
+__all__ = [
+    "Amounts",
+    "Container",
+    "Pod",
+    "PodLevel",
+    "amounts",
+    "has_sidecars",
+    "is_guaranteed",
+    "pod_level",
+    "pod_of",
+    "pod_requests",
+    "running_total",
+]
+
+Amounts = Mapping[str, Quantity]
+"""Quantities by resource."""
+
+_SIDECARS_SINCE = 29
+_POD_LEVEL_SINCE = 32
+_SKIPPED_SINCE = 34
+_MANAGED_SINCE = 36
+_GUARANTEED = frozenset(("cpu", "memory"))
+
+
+class Container(msgspec.Struct, frozen=True):
+    """A container; `restartable` init containers are sidecars."""
+
+    name: str
+    requests: Amounts
+    limits: Amounts
+    init: bool = False
+    restartable: bool = False
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """A pod after the API server's defaults: its containers in the order in which the kubelet goes through them (init
+    containers first), and what it asks for as a whole, None where it does not."""
+
+    name: str
+    containers: tuple[Container, ...]
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+    namespace: str = "default"
+    overhead: Amounts = {}
+
+    @property
+    def key(self) -> str:
+        """The pod's name on a node."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def has_pod_level(self) -> bool:
+        """Whether it has pod-level resources that count as such (IsPodLevelResourcesSet)."""
+        return any(_of_a_pod(name) for name in (*(self.requests or ()), *(self.limits or ())))
+
+
+class PodLevel(msgspec.Struct, frozen=True):
+    """How a version takes a pod's pod-level resources: they are `known` (and make the QoS class), the CPU and memory
+    managers leave the pod alone (`skipped`), or give it what it asks for as a whole (`managed`)."""
+
+    known: bool
+    skipped: bool
+    managed: bool
+
+
+def pod_of(name: str, spec: Mapping[str, Any], *, namespace: str = "default") -> Pod:
+    """The pod of a PodSpec, with the defaults that the API server sets: a limit without a request is the request too.
+    Raises ValueError where an amount is no quantity."""
+    containers = (
+        *(_container(entry, init=True) for entry in spec.get("initContainers") or ()),
+        *(_container(entry) for entry in spec.get("containers") or ()),
+    )
+    whole = spec.get("resources") or {}
+    pod = Pod(
+        name=name,
+        containers=containers,
+        requests=amounts(whole.get("requests")) if whole else None,
+        limits=amounts(whole.get("limits")) if whole else None,
+        namespace=namespace,
+        overhead=amounts(spec.get("overhead")),
+    )
+    return msgspec.structs.replace(pod, requests=_pod_defaults(pod)) if pod.has_pod_level else pod
+
+
+def amounts(written: Mapping[str, Any] | None) -> dict[str, Quantity]:
+    """Quantities in the canonical form in which the API server hands them to the kubelet (`1536Mi` for `1.5Gi`)."""
+    parsed = {name: Quantity.parse(str(text)) for name, text in (written or {}).items()}
+    return {name: found if found.is_int64 else Quantity.parse(str(found)) for name, found in parsed.items()}
+
+
+def has_sidecars(settings: Settings) -> bool:
+    """Whether a kubelet knows restartable init containers; otherwise they are init containers like others."""
+    gate = "SidecarContainers"
+    return settings.minor >= _SIDECARS_SINCE and (settings.minor >= 33 or settings.enabled(gate))
+
+
+def pod_level(pod: Pod, settings: Settings) -> PodLevel:
+    """How the version takes the pod-level resources of a pod."""
+    known = settings.minor >= _POD_LEVEL_SINCE and settings.enabled("PodLevelResources") and pod.requests is not None
+    if not known or not pod.has_pod_level:
+        return PodLevel(known=known, skipped=False, managed=False)
+    managed = settings.minor >= _MANAGED_SINCE and settings.enabled("PodLevelResourceManagers")
+    return PodLevel(known=True, skipped=settings.minor >= _SKIPPED_SINCE and not managed, managed=managed)
+
+
+def is_guaranteed(pod: Pod, level: PodLevel) -> bool:
+    """Whether the pod's QoS class is Guaranteed: CPU and memory limits everywhere, and requests equal to them."""
+    if level.known:
+        parts = [(pod.requests or {}, pod.limits or {})]
+        if not parts[0][1]:
+            return False
+    else:
+        parts = [(container.requests, container.limits) for container in pod.containers]
+    if not all(_positive(limits).keys() >= _GUARANTEED for _, limits in parts):
+        return False
+    return _total(requests for requests, _ in parts) == _total(limits for _, limits in parts)
+
+
+def running_total(containers: Iterable[tuple[Mapping[str, int], bool, bool]]) -> dict[str, int]:
+    """What a pod needs at most at once: of amounts, whether an init container and whether a sidecar, in order. A plain
+    init container runs beside the sidecars before it, all others run together."""
+    lasting: dict[str, int] = {}
+    beside: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for wanted, init, sidecar in containers:
+        if init and not sidecar:
+            for name, amount in wanted.items():
+                peak[name] = max(peak.get(name, 0), beside.get(name, 0) + amount)
+            continue
+        for name, amount in wanted.items():
+            lasting[name] = lasting.get(name, 0) + amount
+            if init:
+                beside[name] = beside.get(name, 0) + amount
+    return {name: max(lasting.get(name, 0), peak.get(name, 0)) for name in {**peak, **lasting}}
+
+
+def pod_requests(pod: Pod, settings: Settings) -> dict[str, int]:
+    """What the pod counts for on its node: thousandths of CPUs, whole units of all else (PodRequests)."""
+    sidecars = has_sidecars(settings)
+    found = running_total(
+        (_counted(container.requests), container.init, container.restartable and sidecars)
+        for container in pod.containers
+    )
+    if pod_level(pod, settings).known:
+        found.update({name: amount for name, amount in _counted(pod.requests or {}).items() if _of_a_pod(name)})
+    for name, amount in _counted(pod.overhead).items():
+        found[name] = found.get(name, 0) + amount
+    return found
+
+
+def _container(entry: Mapping[str, Any], *, init: bool = False) -> Container:
+    resources = entry.get("resources") or {}
+    limits = amounts(resources.get("limits"))
+    return Container(
+        name=entry["name"],
+        requests={**limits, **amounts(resources.get("requests"))},
+        limits=limits,
+        init=init,
+        restartable=init and entry.get("restartPolicy") == "Always",
+    )
+
+
+def _pod_defaults(pod: Pod) -> Amounts:
+    """The pod-level requests: those that are written, else the sum of the containers', else the limits."""
+    sums: dict[str, Quantity] = {}
+    for container in pod.containers:
+        for name in filter(_of_a_pod, container.requests):
+            sums[name] = Quantity()
+    for name in sums:
+        thousandths = running_total(
+            ({name: container.requests[name].milli} if name in container.requests else {}, *_kind(container))
+            for container in pod.containers
+        )
+        sums[name] = amounts({name: f"{thousandths.get(name, 0)}m"})[name]
+    limits = {name: amount for name, amount in (pod.limits or {}).items() if _of_a_pod(name)}
+    return {**limits, **sums, **(pod.requests or {})}
+
+
+def _kind(container: Container) -> tuple[bool, bool]:
+    return container.init, container.restartable
+
+
+def _of_a_pod(resource: str) -> bool:
+    return resource in _GUARANTEED or resource.startswith("hugepages-")
+
+
+def _counted(wanted: Amounts) -> dict[str, int]:
+    return {name: amount.milli if name == "cpu" else amount.whole for name, amount in wanted.items()}
+
+
+def _positive(wanted: Amounts) -> dict[str, Quantity]:
+    return {name: wanted[name] for name in _GUARANTEED & wanted.keys() if wanted[name].value > 0}
+
+
+def _total(parts: Iterable[Amounts]) -> dict[str, Quantity]:
+    found: dict[str, Quantity] = {}
+    for part in parts:
+        for name, amount in _positive(part).items():
+            found[name] = found[name] + amount if name in found else amount
+    return found
