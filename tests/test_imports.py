@@ -17,7 +17,7 @@ LAYERS = (
     ("__main__", "schema"),
     ("cli",),
     ("report", "render", "checks"),
-    ("plan",),
+    ("plan", "admission"),
     ("shares",),
     ("reserve_memory",),
     ("kubelet", "probe"),

@@ -55,6 +55,7 @@ class Attempt:
         self.cpus: dict[str, int] = {}
         self.blocks: dict[str, tuple[MemoryBlock, ...]] = {}
         self.devices: dict[str, dict[str, int]] = {}
+        self.open: dict[str, list[str]] = {}
         self.bubble = 0
         self.pod_blocks: tuple[MemoryBlock, ...] | None = None
         self.reusable_cpus = 0
@@ -93,6 +94,7 @@ class Attempt:
                     )
                     for resource, some in self.devices.get(name, {}).items()
                 },
+                open=tuple(self.open.get(name, ())),
                 memory=self.blocks.get(name, ()),
                 hint=self.hints.get(name),
             )
@@ -161,9 +163,11 @@ class Attempt:
     def _allocate_devices(self, container: ContainerDemand, hint: Hint) -> None:
         own: dict[str, int] = {}
         for name, request in container.devices.items():
-            taken = self.managers.devices.resources[name].allocate(
+            taken, free = self.managers.devices.resources[name].allocate(
                 self.used[name], self.reusable_devices.get(name, 0), request, hint.mask
             )
+            if free:
+                self.open.setdefault(container.name, []).append(name)
             if taken:
                 own[name] = taken
                 self.used[name] |= taken

@@ -52,11 +52,13 @@ class Round(msgspec.Struct, frozen=True):
 
 class ContainerGrant(msgspec.Struct, frozen=True):
     """What a container got: exclusive CPUs (None: it runs on the shared pool), devices' ids by resource, blocks of
-    memory, and the topology manager's hint (None under policy none)."""
+    memory, and the topology manager's hint (None under policy none). Of the devices of a resource that is `open` the
+    kubelet could as well take some of other NUMA nodes: it takes any."""
 
     name: str
     cpus: CpuSet | None
     devices: Mapping[str, tuple[str, ...]]
+    open: tuple[str, ...]
     memory: tuple[MemoryBlock, ...]
     hint: Hint | None
 

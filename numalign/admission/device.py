@@ -71,16 +71,16 @@ class Resource(msgspec.Struct, frozen=True):
                 found[node] += 1
         return tuple(found)
 
-    def allocate(self, used: int, reusable: int, request: int, nodes: int | None) -> int:
-        """The devices that a container gets: those left to it, then those on the hint's NUMA nodes, then others.
-        Raises Refused."""
+    def allocate(self, used: int, reusable: int, request: int, nodes: int | None) -> tuple[int, bool]:
+        """The devices that a container gets: those left to it, then those on the hint's NUMA nodes, then others; and
+        whether the kubelet could as well take some of other NUMA nodes. Raises Refused."""
         name = self.devices[0].resource
         if not self.healthy:
             raise unexpected(f"no healthy devices present; cannot allocate unhealthy devices {name}")
         taken = _first(reusable, request)
         need = request - taken.bit_count()
         if need == 0:
-            return taken
+            return taken, self._open(reusable, taken)
         available = self.healthy & ~used & ~taken
         if available.bit_count() < need:
             have = available.bit_count()
@@ -90,9 +90,23 @@ class Resource(msgspec.Struct, frozen=True):
         aligned, others, rest = self._by_affinity(available, nodes)
         if need < aligned.bit_count():
             preferred = self._preferred(aligned | taken, taken, request) & aligned
-            return taken | _pick(need, preferred, aligned)
+            return self._pick(taken, need, preferred, aligned)
         preferred = self._preferred(available | taken, taken | aligned, request) if need > aligned.bit_count() else 0
-        return taken | _pick(need, aligned, preferred & available, others, rest)
+        return self._pick(taken, need, aligned, preferred & available, others, rest)
+
+    def _pick(self, taken: int, need: int, *sets: int) -> tuple[int, bool]:
+        """What is taken, and so many more devices, from each set in turn."""
+        free = False
+        for some in sets:
+            some &= ~taken
+            picked = _first(some, need)
+            free = free or self._open(some, picked)
+            taken, need = taken | picked, need - picked.bit_count()
+        return taken, free
+
+    def _open(self, some: int, picked: int) -> bool:
+        """Whether other devices of a set than those picked would be on other NUMA nodes."""
+        return picked not in (0, some) and len({self.homes[position] for position in ids(some)}) > 1
 
     def _by_affinity(self, available: int, nodes: int | None) -> tuple[int, int, int]:
         """The devices on the hint's NUMA nodes, those on others, those without topology. Without a hint all are the
@@ -184,11 +198,3 @@ def _resource(devices: tuple[Device, ...], known: int, settings: Settings, prefe
 
 def _first(devices: int, number: int) -> int:
     return sum(1 << position for position in ids(devices)[:number])
-
-
-def _pick(number: int, *sets: int) -> int:
-    """So many devices, from each set in turn."""
-    taken = 0
-    for some in sets:
-        taken |= _first(some & ~taken, number - taken.bit_count())
-    return taken

@@ -12,7 +12,16 @@ from tests.vectors import HERE, differences
 
 
 @pytest.mark.parametrize(
-    ("name", "rows"), [("kubelet-config", 58), ("startup", 119), ("state", 18), ("take-cpus", 869)]
+    ("name", "rows"),
+    [
+        ("kubelet-config", 58),
+        ("state", 18),
+        ("take-cpus", 869),
+        ("admission", 489),
+        ("admission-podlevel", 71),
+        ("admission-versions", 14),
+        ("functions", 516),
+    ],
 )
 def test_every_row_of_a_file_agrees(name: str, rows: int) -> None:
     total, wrong = differences(HERE / f"{name}.jsonl")

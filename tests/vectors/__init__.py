@@ -1,10 +1,11 @@
 """What a real kubelet decided, and whether numalign decides the same: `python -m tests.vectors FILE`.
 
 The files beside this one were read off the kubelet of Kubernetes 1.36.2: kubelet-config.jsonl (documents and what the
-kubelet makes of them), startup.jsonl (configurations on machines of machines.json, and whether it starts), state.jsonl
-(the same with state files left from before), state/ (state files with genuine checksums), take-cpus.jsonl (the CPUs
-that the static CPU policy takes or reserves on a machine of topologies.json, whose rows are CPU, core, uncore cache,
-NUMA node and socket).
+kubelet makes of them), state.jsonl (state files left from before on machines of machines.json, and whether it starts),
+state/ (state files with genuine checksums), take-cpus.jsonl (the CPUs that the static CPU policy takes or reserves on a
+machine of topologies.json, whose rows are CPU, core, uncore cache, NUMA node and socket), admission.jsonl and
+admission-podlevel.jsonl (pods on machines of machines.json), admission-versions.jsonl (the same in several versions),
+functions.jsonl (hints, merge, sequences of allocations, checkpoints).
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import Settings, settings
 from numalign.kubelet.static_cpus import reserved_cpus, take_cpus
 from numalign.kubelet.take_cpus import CannotTake, cpu_topology
+from numalign.kubelet.versions import parse_version
 from numalign.kubelet.view import KubeletView, ViewCore, ViewNode
 from numalign.quantity import Quantity
+from tests.vectors.admission import admission_verdict, compact
+from tests.vectors.functions import function_verdict, rows_of_functions
 
-__all__ = ["HERE", "MACHINE", "differences", "rows", "scenario_settings", "topology_view", "view_of"]
+__all__ = ["HERE", "MACHINE", "differences", "rows", "scenario_settings", "short_rows", "topology_view", "view_of"]
 
 HERE = Path(__file__).parent
 MINOR = 36
@@ -111,14 +115,14 @@ def config_verdict(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"ok": True, "ignored_by_lenient_decoding": "strict decoding error: " + ", ".join(said)}
 
 
-def scenario_settings(kubelet: Mapping[str, Any]) -> Settings:
+def scenario_settings(kubelet: Mapping[str, Any], minor: int = MINOR) -> Settings:
     """The settings of a scenario: its fields are those of a KubeletConfiguration, but for the eviction threshold."""
     document = {name: value for name, value in kubelet.items() if name != "evictionHardMemory"}
     document["evictionHard"] = (
         {"memory.available": kubelet["evictionHardMemory"]} if "evictionHardMemory" in kubelet else {}
     )
     text = json.dumps({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **document})
-    return settings(decode(text.encode(), "scenario", MINOR).values, MINOR)
+    return settings(decode(text.encode(), "scenario", minor).values, minor)
 
 
 def state_verdict(row: Mapping[str, Any], machines: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,11 +137,6 @@ def state_verdict(row: Mapping[str, Any], machines: Mapping[str, Any]) -> dict[s
     for obstacle in obstacles(wanted, view, files):
         return {"startup_error": obstacle.message}
     return {"starts": True}
-
-
-def start_verdict(row: Mapping[str, Any], machines: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether a kubelet starts on a scenario's configuration with no state, in the words of startup.jsonl."""
-    return state_verdict({"scenario": {**row["scenario"], "state": {}}}, machines)
 
 
 def taken_verdict(row: Mapping[str, Any], topologies: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,26 +162,53 @@ def taken_verdict(row: Mapping[str, Any], topologies: Mapping[str, Any]) -> dict
     return {"cpus": str(taken)}
 
 
-def differences(path: Path, machines: Path | None = None) -> tuple[int, list[str]]:
-    """How many rows a file has, and a paragraph for each on which numalign and the kubelet differ.
+def decided(row: Mapping[str, Any], machines: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What numalign decides about the pods of a scenario, and what is expected; by version where there are several."""
+    scenario, expected = row["scenario"], row["expected"]
+    view = view_of(machines[scenario["machine"]])
+    if isinstance(expected, list) or "startup_error" in expected:
+        return admission_verdict(scenario, scenario_settings(scenario["kubelet"]), view, expected)
+    found = {
+        version: admission_verdict(
+            scenario, scenario_settings(scenario["kubelet"], parse_version(version)), view, expected[version]
+        )
+        for version in expected
+    }
+    return tuple({version: pair[side] for version, pair in found.items()} for side in (0, 1))  # type: ignore[return-value]
 
-    Of rows with steps (admission.jsonl) it is the start that is compared.
-    """
+
+def verdict(row: Mapping[str, Any], machines: Mapping[str, Any], topologies: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What numalign makes of a row, and what is expected."""
+    if "yaml" in row:
+        return config_verdict(row), row["expected"]
+    scenario = row["scenario"]
+    if "topology" in scenario:
+        return taken_verdict(row, topologies), row["expected"]
+    if "state" in scenario:
+        return state_verdict(row, machines), row["expected"]
+    if "steps" in scenario and "machine" in scenario:
+        return decided(row, machines)
+    views = lambda name: topology_view(topologies[name])  # noqa: E731
+    return function_verdict(row, views, scenario_settings, MACHINE), row["expected"]
+
+
+def short_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file, those of pods and of functions.json written shorter, as the copies here are."""
+    if path.name == "functions.json":
+        yield from rows_of_functions(json.loads(path.read_text()))
+        return
+    for row in rows(path):
+        yield compact(row) if "devices" in row.get("scenario", {}) and "state" not in row["scenario"] else row
+
+
+def differences(path: Path, machines: Path | None = None) -> tuple[int, list[str]]:
+    """How many rows a file has, and a paragraph for each on which numalign and the kubelet differ."""
     known: dict[str, Any] = json.loads((machines or path.parent / "machines.json").read_text())
     topologies: dict[str, Any] = json.loads((HERE / "topologies.json").read_text())
     total, wrong = 0, []
-    for row in rows(path):
+    for row in short_rows(path):
         total += 1
-        expected = row["expected"]
-        if "yaml" in row:
-            have = config_verdict(row)
-        elif "topology" in row["scenario"]:
-            have = taken_verdict(row, topologies)
-        elif "state" in row["scenario"]:
-            have = state_verdict(row, known)
-        else:
-            have = start_verdict(row, known)
-            expected = expected if "startup_error" in expected else {"starts": True}
+        have, expected = verdict(row, known, topologies)
         if have != expected:
             name = row.get("name") or row["scenario"].get("name") or f"row {total}"
             wrong.append(f"{name}\n  numalign: {have}\n  kubelet:  {expected}")

@@ -1,15 +1,23 @@
-"""`python -m tests.vectors FILE …` compares numalign with what a kubelet decided; exit status 1 where they differ."""
+"""`python -m tests.vectors FILE …` compares numalign with what a kubelet decided; exit status 1 where they differ.
+
+`python -m tests.vectors --short FILE` writes the rows of a file as the copies here have them.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
-from tests.vectors import differences
+from tests.vectors import differences, short_rows
 
 
 def main(files: list[str]) -> int:
     """Prints the rows that differ, then `N of M agree` for each file."""
+    if files[:1] == ["--short"]:
+        for row in short_rows(Path(files[1])):
+            print(json.dumps(row, separators=(",", ":")))
+        return 0
     differs = False
     for file in files:
         total, wrong = differences(Path(file))
