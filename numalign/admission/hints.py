@@ -6,9 +6,10 @@ its nodes that is large enough: adding a NUMA node to one never makes it too sma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, groupby
 
 import msgspec
 
@@ -16,6 +17,11 @@ __all__ = ["Box", "Distances", "Hint", "Hints", "Sockets", "Sum", "exactly", "id
 
 _SMALL = 6
 """NUMA nodes up to which looking for twins costs more than it saves."""
+_MANY_COUNTS = 1 << 12
+"""Choices of how many NUMA nodes of each group above which they are not all gone through."""
+
+Fits = Callable[[int], bool]
+Hopeful = Callable[[int, int, int], bool]
 
 Sum = tuple[tuple[int, ...], int]
 """A weight for each NUMA node, by id, and what the weights of a set must sum up to."""
@@ -159,6 +165,34 @@ class Distances(msgspec.Struct, frozen=True):
             done |= 1 << node
         return total
 
+    def interchangeable(self, a: int, b: int, nodes: int) -> bool:
+        """Whether two NUMA nodes are equally far from themselves and from all others."""
+        one, other = self.pairs[a], self.pairs[b]
+        return self.own[a] == self.own[b] and all(one[c] == other[c] for c in ids(nodes) if c not in (a, b))
+
+    def alike(self, nodes: int) -> list[int]:
+        """Groups of interchangeable NUMA nodes, as masks: how far a set is depends on how many it has of each."""
+        groups: list[int] = []
+        for node in ids(nodes):
+            for number, group in enumerate(groups):
+                if self.interchangeable(node, group.bit_length() - 1, nodes):
+                    groups[number] |= 1 << node
+                    break
+            else:
+                groups.append(1 << node)
+        return groups
+
+    def of_counts(self, groups: Sequence[int], counts: Sequence[int]) -> int:
+        """The sum of a set with so many NUMA nodes of each of such groups."""
+        total = 0
+        for number, (group, count) in enumerate(zip(groups, counts, strict=True)):
+            first, *others = ids(group)
+            inside = self.pairs[first][others[0]] if others else 0
+            total += count * self.own[first] + count * (count - 1) // 2 * inside
+            for other, more in zip(groups[:number], counts[:number], strict=True):
+                total += count * more * self.pairs[first][ids(other)[0]]
+        return total
+
     def bound(self, chosen: int, rest: int, more: int) -> int:
         """What so many more NUMA nodes of the rest add at least."""
         inside = ids(rest)
@@ -176,7 +210,7 @@ def twins(pool: int, boxes: Sequence[Box], distances: Distances | None, sockets:
     for node in reversed(ids(pool)):
         key = (tuple(_place(box, node) for box in boxes), sockets.of_node[node] if sockets else 0)
         for group in groups.setdefault(key, []):
-            if distances is None or _alike(node, group[0], ids(pool), distances):
+            if distances is None or distances.interchangeable(node, group[0], pool):
                 higher[node] = sum(1 << other for other in group)
                 group.append(node)
                 break
@@ -190,44 +224,88 @@ def _place(box: Box, node: int) -> object:
     return box.must >> node & 1, tuple(weights[node] for weights, _ in box.sums), covers
 
 
-def _alike(a: int, b: int, nodes: Iterable[int], distances: Distances) -> bool:
-    one, other = distances.pairs[a], distances.pairs[b]
-    return distances.own[a] == distances.own[b] and all(one[c] == other[c] for c in nodes if c not in (a, b))
-
-
 def least(
-    pool: int,
-    size: int,
-    fits: Callable[[int], bool],
-    hopeful: Callable[[int, int, int], bool],
-    higher: Sequence[int],
-    distances: Distances | None = None,
+    pool: int, size: int, fits: Fits, hopeful: Hopeful, higher: Sequence[int], distances: Distances | None = None
 ) -> int | None:
     """The set of so many NUMA nodes of the pool that fits and is least: nearest by the distances, then lowest by its
     number. `hopeful` says of chosen nodes, of those not decided and of how many more whether any such set can fit;
     `higher` are the twins, which come only after their lower ones.
     """
+    if distances is None:
+        return _lowest([pool], (size,), fits, hopeful, higher)
+    groups = distances.alike(pool)
+    if math.prod(group.bit_count() + 1 for group in groups) > _MANY_COUNTS:
+        return _nearest(pool, size, fits, hopeful, higher, distances)
+    counts = _counts([group.bit_count() for group in groups], size)
+    by_far = sorted((distances.of_counts(groups, each), each) for each in counts)
+    for _, equal in groupby(by_far, key=lambda pair: pair[0]):
+        found = [_lowest(groups, each, fits, hopeful, higher) for _, each in equal]
+        masks = [mask for mask in found if mask is not None]
+        if masks:
+            return min(masks)
+    return None
+
+
+def _counts(most: Sequence[int], total: int) -> list[tuple[int, ...]]:
+    """Every way to take so many in all from groups of these sizes."""
+    if not most:
+        return [()] if total == 0 else []
+    first, rest = most[0], most[1:]
+    lowest = max(0, total - sum(rest))
+    return [(count, *more) for count in range(lowest, min(first, total) + 1) for more in _counts(rest, total - count)]
+
+
+def _lowest(
+    groups: Sequence[int], counts: Sequence[int], fits: Fits, hopeful: Hopeful, higher: Sequence[int]
+) -> int | None:
+    """The lowest set that fits with so many NUMA nodes of each group."""
+    group_of = {node: number for number, group in enumerate(groups) for node in ids(group)}
+    left = list(counts)
+
+    def walk(chosen: int, rest: int, more: int) -> int | None:
+        """The first in the order of their numbers: the highest NUMA node left out is tried before it is taken."""
+        if more == 0:
+            return chosen if fits(chosen) else None
+        if rest.bit_count() < more or not hopeful(chosen, rest, more):
+            return None
+        top = rest.bit_length() - 1
+        group = group_of[top]
+        rest ^= 1 << top
+        if not higher[top] & chosen and (rest & groups[group]).bit_count() >= left[group]:
+            found = walk(chosen, rest, more)
+            if found is not None:
+                return found
+        left[group] -= 1
+        found = walk(chosen | 1 << top, rest & ~groups[group] if left[group] == 0 else rest, more - 1)
+        left[group] += 1
+        return found
+
+    pool = sum(group for group, count in zip(groups, counts, strict=True) if count)
+    return walk(0, pool, sum(counts))
+
+
+def _nearest(
+    pool: int, size: int, fits: Fits, hopeful: Hopeful, higher: Sequence[int], distances: Distances
+) -> int | None:
+    """The nearest set that fits, where the distances are too irregular to go by counts."""
     best: list[int] = []
     near = [0]
 
-    def walk(chosen: int, rest: int, more: int, far: int) -> bool:
-        """Sets in the order of their numbers; whether the search is over."""
+    def walk(chosen: int, rest: int, more: int, far: int) -> None:
+        """Sets in the order of their numbers, so that of equally near ones the first stays."""
         if more == 0:
-            if (best and far >= near[0]) or not fits(chosen):
-                return False
-            best[:] = [chosen]
-            near[0] = far
-            return distances is None
+            if not (best and far >= near[0]) and fits(chosen):
+                best[:], near[0] = [chosen], far
+            return
         if rest.bit_count() < more or not hopeful(chosen, rest, more):
-            return False
-        if distances is not None and best and far + distances.bound(chosen, rest, more) >= near[0]:
-            return False
+            return
+        if best and far + distances.bound(chosen, rest, more) >= near[0]:
+            return
         top = rest.bit_length() - 1
         rest ^= 1 << top
-        if not higher[top] & chosen and walk(chosen, rest, more, far):
-            return True
-        added = distances.added(top, chosen) if distances is not None else 0
-        return walk(chosen | 1 << top, rest, more - 1, far + added)
+        if not higher[top] & chosen:
+            walk(chosen, rest, more, far)
+        walk(chosen | 1 << top, rest, more - 1, far + distances.added(top, chosen))
 
     walk(0, pool, size, 0)
     return best[0] if best else None

@@ -9,6 +9,7 @@ Source: pkg/kubelet/cm/topologymanager (policy.go, policy_*.go, numa_info.go), 1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -23,6 +24,7 @@ ProviderHints = Mapping[str, Hints | None]
 """A provider's hints by resource; None where it has no preference."""
 
 _ANY = Hint(None, preferred=True)
+_ROUNDING = 1e-9
 
 
 class Topology(msgspec.Struct, frozen=True):
@@ -171,6 +173,8 @@ class _Choice:
         self.distances = distances
         self.higher = twins(pool, boxes, distances)
         self.known: dict[int, bool] = {}
+        slacks = [_slacks(box) for box in boxes]
+        self.prices = {node: min(_price(*pair, node) for pair in zip(boxes, slacks, strict=True)) for node in ids(pool)}
 
     def least(self, size: int) -> int | None:
         """The least intersection of so many NUMA nodes."""
@@ -178,12 +182,18 @@ class _Choice:
             return None
 
         def hopeful(chosen: int, rest: int, more: int) -> bool:
-            return self.spared(self.pool & ~(chosen | rest))
+            return self.affordable(chosen, rest, more) and self.spared(self.pool & ~(chosen | rest))
 
         def fits(mask: int) -> bool:
             return self.spared(self.pool & ~mask)
 
         return least(self.pool, size, fits, hopeful, self.higher, self.distances)
+
+    def affordable(self, chosen: int, rest: int, more: int) -> bool:
+        """False where so many NUMA nodes have to go that the boxes together cannot do without them."""
+        spent = sum(self.prices[node] for node in ids(self.pool & ~(chosen | rest)))
+        cheapest = sorted(self.prices[node] for node in ids(rest))[: rest.bit_count() - more]
+        return spent + sum(cheapest) <= len(self.boxes) + _ROUNDING
 
     def spared(self, gone: int) -> bool:
         """Whether each of these NUMA nodes can be missing from one of the sets."""
@@ -216,6 +226,25 @@ class _Choice:
             return False
 
         return give(0, tuple(box.nodes for box in able))
+
+
+def _slacks(box: Box) -> list[int]:
+    """What a box has of each sum beyond what it needs."""
+    return [sum(weights[node] for node in ids(box.nodes)) - need for weights, need in box.sums]
+
+
+def _price(box: Box, slacks: Sequence[int], node: int) -> float:
+    """The part of what a box can do without that a NUMA node takes, at least: those of the NUMA nodes that it does
+    without sum up to no more than 1."""
+    if box.must >> node & 1:
+        return math.inf
+    if box.covers or not slacks:
+        return 0.0
+    parts = [
+        (weights[node] / slack if slack > 0 else math.inf) if weights[node] else 0.0
+        for (weights, _), slack in zip(box.sums, slacks, strict=True)
+    ]
+    return math.inf if math.inf in parts else sum(parts) / len(parts)
 
 
 def _weight(box: Box, node: int) -> float:
