@@ -69,12 +69,12 @@ class Quantity:
     @property
     def whole(self) -> int:
         """The amount in whole units, fractions rounded up (away from zero)."""
-        return _up(self.value)
+        return self.value.numerator if self.value.denominator == 1 else _up(self.value)
 
     @property
     def milli(self) -> int:
         """The amount in thousandths, rounded up."""
-        return _up(self.value * 1000)
+        return self.value.numerator * 1000 if self.value.denominator == 1 else _up(self.value * 1000)
 
     def __add__(self, other: Quantity) -> Quantity:
         return Quantity(self.value + other.value, self.format if self.value else other.format)

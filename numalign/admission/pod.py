@@ -6,6 +6,7 @@ Source: pkg/apis/core/v1/helper/qos, k8s.io/component-helpers/resource and pkg/a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -204,12 +205,12 @@ def _counted(wanted: Amounts) -> dict[str, int]:
 
 
 def _positive(wanted: Amounts) -> dict[str, Quantity]:
-    return {name: wanted[name] for name in _GUARANTEED & wanted.keys() if wanted[name].value > 0}
+    return {name: wanted[name] for name in _GUARANTEED if name in wanted and wanted[name].value.numerator > 0}
 
 
-def _total(parts: Iterable[Amounts]) -> dict[str, Quantity]:
-    found: dict[str, Quantity] = {}
+def _total(parts: Iterable[Amounts]) -> dict[str, Fraction]:
+    found: dict[str, Fraction] = {}
     for part in parts:
         for name, amount in _positive(part).items():
-            found[name] = found[name] + amount if name in found else amount
+            found[name] = found[name] + amount.value if name in found else amount.value
     return found
