@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numalign.admission.decision import Decision
-from numalign.admission.device import Device
+from numalign.admission.device import Device, Prefer
 from numalign.admission.node import Node
 from numalign.admission.pod import Pod, pod_of
 from numalign.cpuset import CpuSet
 from numalign.kubelet.rules import problems
-from tests.vectors import HERE, scenario_settings, view_of
+from tests.vectors import HERE, scenario_settings, topology_view, view_of
 
 MACHINES: dict[str, Any] = json.loads((HERE / "machines.json").read_text())
 NAMES = ("2s-8c16t", "2s-16c-nosmt", "4n-1s-8c", "snc2-2s-12c24t", "nps4-2s-8c16t", "2s-8c16t-hp", "asym")
@@ -39,6 +39,7 @@ def node_of(
     options: dict[str, str] | None = None,
     memory: bool = True,
     devices: Iterable[Device] = (),
+    prefer: Mapping[str, Prefer] | None = None,
     minor: int = 36,
     max_pods: int | None = None,
     **more: Any,
@@ -59,7 +60,7 @@ def node_of(
     }
     found = scenario_settings(wanted, minor)
     assert problems(found, view) == []
-    return Node(found, view, devices, max_pods=max_pods)
+    return Node(found, view, devices, prefer=prefer, max_pods=max_pods)
 
 
 def pod(name: str, *containers: dict[str, str], init: Iterable[dict[str, str]] = (), sidecar: bool = False) -> Pod:
@@ -265,20 +266,22 @@ def test_sidecars_keep_their_cpus_since_1_29(minor: int, own: str) -> None:
 
 
 def test_where_the_kubelet_hangs_that_is_said() -> None:
-    # reserved CPUs split a core on each NUMA node: rounds of pairs make no progress
-    found = MACHINES["nps4-2s-8c16t"]
-    reserved = CpuSet(next(cpu["cpu"] for cpu in found["cpus"] if cpu["numa"] == id) for id in range(8))
-    node = node_of(
-        "nps4-2s-8c16t",
-        "none",
-        options={"full-pcpus-only": "true", "distribute-cpus-across-numa": "true"},
-        memory=False,
-        reservedSystemCPUs=str(reserved),
-    )
+    # reserved CPUs split cores on several NUMA nodes, and dealing out pairs makes no progress
+    view = topology_view(json.loads((HERE / "topologies.json").read_text())["8n4c2t"])
+    free = CpuSet.parse("0-9,12,14-16,18-21,23-32,34,36,39,41-42,44,47-55,57-63")
+    wanted = {
+        "cpuManagerPolicy": "static",
+        "cpuManagerPolicyOptions": {"full-pcpus-only": "true", "distribute-cpus-across-numa": "true"},
+        "reservedSystemCPUs": str(view.cpus - free),
+    }
+    node = Node(scenario_settings(wanted), view, max_pods=None)
     before = node.state
-    decision = node.admit(pod("p", {"cpu": "114", "memory": "1Gi"}))
-    assert decision.admitted or decision.reason or decision.breakdown
-    assert node.state == before or decision.admitted
+    answers = [node.copy().admit(pod("p", {"cpu": str(cpus), "memory": "1Gi"})) for cpus in range(2, 54, 2)]
+    assert {answer.breakdown for answer in answers} == {
+        None,
+        "the kubelet loops without end while it distributes CPUs over NUMA nodes",
+    }
+    assert node.state == before
 
 
 def test_huge_pages_that_no_numa_node_has_make_the_kubelet_panic() -> None:
