@@ -32,9 +32,10 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(INSTALLED)  ## whole processes beside lstopo and bare Python
+bench: $(INSTALLED)  ## whole processes beside lstopo and bare Python, and pods admitted per second
 	$(BIN)/python -m benchmarks.inspect
 	$(BIN)/python -m benchmarks.verify
+	$(BIN)/python -m benchmarks.admission
 
 build: $(INSTALLED)  ## wheel and sdist in dist/
 	$(BIN)/python -m build --quiet --outdir dist

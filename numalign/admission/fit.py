@@ -1,25 +1,31 @@
-"""What comes after the managers: does the pod fit what the node has for pods in all?
+"""What comes after the managers: does the pod fit what the node has for all pods, and does the kubelet take its kind?
 
-Source: pkg/kubelet/lifecycle/predicate.go and the scheduler's plugin NodeResourcesFit, 1.27 to 1.37. Node selectors,
-taints and ephemeral storage are not looked at: they are no part of the machine.
+Source: pkg/kubelet/lifecycle (predicate.go, handlers.go) and the scheduler's plugin NodeResourcesFit, 1.27 to 1.37.
+What the machine and the configuration do not tell is not looked at: node selectors, taints, ephemeral storage, sysctls,
+AppArmor, pressure on the node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from numalign.admission.pod import Pod
 from numalign.admission.refusal import Refused
 from numalign.kubelet.allocatable import allocatable
 from numalign.kubelet.settings import Settings
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
-__all__ = ["MAX_PODS", "check_fit", "room"]
+__all__ = ["MAX_PODS", "check_after", "check_before", "check_fit", "room"]
 
 MAX_PODS = 110
 """The kubelet's default for maxPods."""
 
 _ORDER = ("cpu", "memory")
+_OS_LABEL = "kubernetes.io/os"
+_OS_FIRST_SINCE = 29
+_SIDECAR_GATE = range(28, 33)
+_POD_LEVEL_CHECKED_SINCE = 34
 
 
 def room(settings: Settings, view: KubeletView, devices: Mapping[str, int], max_pods: int) -> dict[str, int]:
@@ -29,6 +35,33 @@ def room(settings: Settings, view: KubeletView, devices: Mapping[str, int], max_
         amount = Quantity.parse(row.allocatable)
         found[row.resource] = amount.milli if row.resource == "cpu" else amount.whole
     return found
+
+
+def check_before(pod: Pod, settings: Settings) -> None:
+    """Raises Refused where the kubelet does not look at the pod's requests for another reason."""
+    if settings.minor in _SIDECAR_GATE and not settings.enabled("SidecarContainers"):
+        for container in pod.containers:
+            if container.restartable:
+                what = f'Init container "{container.name}" may not have a non-default restartPolicy'
+                raise Refused("InitContainerRestartPolicyForbidden", what)
+    if settings.minor >= _OS_FIRST_SINCE:
+        _check_os(pod)
+
+
+def check_after(pod: Pod, settings: Settings) -> None:
+    """Raises Refused where the kubelet does not take a pod that fits."""
+    if settings.minor < _OS_FIRST_SINCE:
+        _check_os(pod)
+    if settings.minor >= _POD_LEVEL_CHECKED_SINCE and pod.has_pod_level and not settings.enabled("PodLevelResources"):
+        raise Refused("PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled")
+
+
+def _check_os(pod: Pod) -> None:
+    if pod.labels.get(_OS_LABEL, "linux") != "linux":
+        what = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
+        raise Refused("PodOSSelectorNodeLabelDoesNotMatch", what)
+    if pod.os not in (None, "linux"):
+        raise Refused("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
 
 
 def check_fit(room: Mapping[str, int], others: Iterable[Mapping[str, int]], wanted: Mapping[str, int]) -> None:

@@ -11,14 +11,15 @@ import msgspec
 
 from numalign.admission.attempt import Attempt, Managers
 from numalign.admission.cpu import cpu_manager
-from numalign.admission.decision import Decision, State
+from numalign.admission.decision import Decision, Held, State
 from numalign.admission.demand import demand
 from numalign.admission.device import Device, Prefer, device_manager
-from numalign.admission.fit import MAX_PODS, check_fit, room
-from numalign.admission.memory import memory_manager
+from numalign.admission.fit import MAX_PODS, check_after, check_before, check_fit, room
+from numalign.admission.memory import MemoryBlock, memory_manager
 from numalign.admission.pod import Pod, pod_requests
 from numalign.admission.refusal import KubeletPanics, Refused
 from numalign.admission.topology import topology
+from numalign.cpuset import CpuSet
 from numalign.kubelet.distribute_cpus import KubeletHangs
 from numalign.kubelet.settings import Settings
 from numalign.kubelet.view import KubeletView
@@ -48,8 +49,8 @@ class Node:
         prefer: Mapping[str, Prefer] | None = None,
         max_pods: int | None = MAX_PODS,
     ) -> None:
-        """`prefer` are the preferred allocations of plugins, by resource; without `max_pods` the check whether the pod
-        fits the node's allocatable is left out, as the managers do not make it."""
+        """`prefer` are the preferred allocations of plugins, by resource; without `max_pods` what comes after the
+        managers is left out."""
         self.settings = settings
         self.view = view
         self.managers = Managers(
@@ -83,7 +84,9 @@ class Node:
         try:
             attempt.run()
             if self.room is not None:
+                check_before(pod, self.settings)
                 check_fit(self.room, (held.requests for held in self.state.pods.values()), requests)
+                check_after(pod, self.settings)
         except Refused as refused:
             self.state = msgspec.structs.replace(self.state, shared=self.state.shared & ~attempt.lost)
             return Decision(pod.key, False, refused.reason, refused.message, (), tuple(attempt.rounds))
@@ -92,6 +95,47 @@ class Node:
         pods = {**self.state.pods, pod.key: attempt.held(requests)}
         self.state = msgspec.structs.replace(attempt.now(), pods=pods)
         return Decision(pod.key, True, "", "", attempt.grants(), tuple(attempt.rounds))
+
+    def adopt(
+        self,
+        key: str,
+        *,
+        cpus: CpuSet | None = None,
+        memory: Iterable[MemoryBlock] = (),
+        devices: Mapping[str, Iterable[str]] | None = None,
+        requests: Mapping[str, int] | None = None,
+    ) -> None:
+        """Books what a pod that is there already holds, as state files or the pod-resources API tell it: exclusive
+        CPUs, blocks of memory, ids of devices by resource; and what it counts for (see pod_requests).
+
+        Raises ValueError where that is not free, or not there.
+        """
+        taken = cpus.bits if cpus else 0
+        if taken & ~self.state.shared:
+            others = CpuSet.from_mask(taken & ~self.state.shared)
+            raise ValueError(f"CPUs {others} that pod {key} holds are not in the shared pool")
+        use, used, manager = self.state.memory, dict(self.state.devices), self.managers.memory
+        blocks = tuple(memory) if manager is not None else ()
+        for block in blocks:
+            if manager is None or use is None or block.type not in use.free or block.nodes & ~manager.nodes:
+                raise ValueError(f"pod {key} holds {block.type} on NUMA nodes that have none")
+            use = manager.book(use, block.nodes, {block.type: block.size})
+        held: dict[str, int] = {}
+        for name, some in (devices or {}).items():
+            held[name] = self._positions(name, some, key)
+            if held[name] & used[name]:
+                raise ValueError(f"devices of {name} that pod {key} holds are held by another")
+            used[name] |= held[name]
+        pods = {**self.state.pods, key: Held(taken, blocks, held, dict(requests or {}))}
+        self.state = State(self.state.shared & ~taken, use, used, pods)
+
+    def _positions(self, name: str, some: Iterable[str], key: str) -> int:
+        resource = self.managers.devices.resources.get(name)
+        known = {device.id: number for number, device in enumerate(resource.devices)} if resource else {}
+        missing = [id for id in some if id not in known]
+        if missing:
+            raise ValueError(f"pod {key} holds {missing[0]} of {name}, which no plugin offers")
+        return sum(1 << known[id] for id in some)
 
     def remove(self, key: str) -> None:
         """Gives back what a pod (namespace/name) holds. Raises KeyError where it is not there."""

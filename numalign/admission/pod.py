@@ -58,6 +58,8 @@ class Pod(msgspec.Struct, frozen=True):
     limits: Amounts | None = None
     namespace: str = "default"
     overhead: Amounts = {}
+    os: str | None = None
+    labels: Mapping[str, str] = {}
 
     @property
     def key(self) -> str:
@@ -79,7 +81,9 @@ class PodLevel(msgspec.Struct, frozen=True):
     managed: bool
 
 
-def pod_of(name: str, spec: Mapping[str, Any], *, namespace: str = "default") -> Pod:
+def pod_of(
+    name: str, spec: Mapping[str, Any], *, namespace: str = "default", labels: Mapping[str, str] | None = None
+) -> Pod:
     """The pod of a PodSpec, with the defaults that the API server sets: a limit without a request is the request too.
     Raises ValueError where an amount is no quantity."""
     containers = (
@@ -94,6 +98,8 @@ def pod_of(name: str, spec: Mapping[str, Any], *, namespace: str = "default") ->
         limits=amounts(whole.get("limits")) if whole else None,
         namespace=namespace,
         overhead=amounts(spec.get("overhead")),
+        os=(spec.get("os") or {}).get("name"),
+        labels=labels or {},
     )
     return msgspec.structs.replace(pod, requests=_pod_defaults(pod)) if pod.has_pod_level else pod
 
@@ -105,9 +111,8 @@ def amounts(written: Mapping[str, Any] | None) -> dict[str, Quantity]:
 
 
 def has_sidecars(settings: Settings) -> bool:
-    """Whether a kubelet knows restartable init containers; otherwise they are init containers like others."""
-    gate = "SidecarContainers"
-    return settings.minor >= _SIDECARS_SINCE and (settings.minor >= 33 or settings.enabled(gate))
+    """Whether the managers know restartable init containers; otherwise they are init containers like others."""
+    return settings.minor >= _SIDECARS_SINCE
 
 
 def pod_level(pod: Pod, settings: Settings) -> PodLevel:
