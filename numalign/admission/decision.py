@@ -5,6 +5,7 @@ Each round of hints carries the node's state before it, so that what was free th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -48,6 +49,12 @@ class Round(msgspec.Struct, frozen=True):
     merged: Hint
     admitted: bool
     before: State
+
+    @property
+    def combinations(self) -> int:
+        """How many combinations of hints the kubelet tries; at 10^8 it takes tens of seconds."""
+        lists = [hints for provider in (self.devices, self.cpus, self.memory) for hints in provider.values()]
+        return math.prod(max(hints.count(), 1) for hints in lists if hints is not None)
 
 
 class ContainerGrant(msgspec.Struct, frozen=True):

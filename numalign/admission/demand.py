@@ -58,7 +58,8 @@ def demand(pod: Pod, settings: Settings, resources: Collection[str]) -> PodDeman
     memory = _pod_memory(containers)
     if level.managed:
         cpus = _exclusive((pod.requests or {}).get("cpu")) if guaranteed else 0
-        memory = {name: size for name, size in (_memory(pod.requests or {}) or {}).items() if size > 0}
+        own = _memory(pod.requests or {})
+        memory = None if own is None else {name: size for name, size in own.items() if size > 0}
     return PodDemand(
         name=pod.key,
         guaranteed=guaranteed,

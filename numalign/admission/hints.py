@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations, groupby
+from itertools import combinations, groupby, product
 
 import msgspec
 
@@ -125,6 +125,10 @@ class Hints(msgspec.Struct, frozen=True):
                 mask = sum(1 << node for node in some)
                 if self.has(mask):
                     yield Hint(mask, self.prefers(mask))
+
+    def count(self) -> int:
+        """How many hints the kubelet lists; no less, where the NUMA nodes differ in too many ways to count them."""
+        return sum(_count(box) for box in self.boxes)
 
     def narrowest(self, within: int = 0) -> int | None:
         """The set with the fewest NUMA nodes, of equal ones that with the lowest number, that contains `within`."""
@@ -329,6 +333,22 @@ def least_size(box: Box) -> int | None:
     while _of_boxes((box,), size) is None:
         size += 1
     return size
+
+
+def _count(box: Box) -> int:
+    """How many sets a box has, by how many NUMA nodes of each kind are in them."""
+    kinds: dict[object, list[int]] = {}
+    for node in ids(box.nodes):
+        kinds.setdefault(_place(box, node), []).append(node)
+    groups = list(kinds.values())
+    if math.prod(len(group) + 1 for group in groups) > _MANY_COUNTS:
+        return (1 << box.nodes.bit_count()) - 1
+    total = 0
+    for counts in product(*(range(len(group) + 1) for group in groups)):
+        lowest = [node for group, count in zip(groups, counts, strict=True) for node in group[:count]]
+        if lowest and box.holds(sum(1 << node for node in lowest)):
+            total += math.prod(math.comb(len(group), count) for group, count in zip(groups, counts, strict=True))
+    return total
 
 
 def _of_boxes(boxes: tuple[Box, ...], size: int) -> int | None:

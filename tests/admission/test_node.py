@@ -284,6 +284,15 @@ def test_where_the_kubelet_hangs_that_is_said() -> None:
     assert node.state == before
 
 
+def test_it_is_known_how_long_the_kubelet_would_take() -> None:
+    devices = [
+        Device(name, f"{name}-{home}", (home,)) for name in ("nvidia.com/gpu", "nvidia.com/nic") for home in range(8)
+    ]
+    node = node_of("nps4-2s-8c16t", "best-effort", devices=devices)
+    decision = node.admit(pod("p", {"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": "1", "nvidia.com/nic": "1"}))
+    assert [each.combinations for each in decision.rounds] == [255**4]
+
+
 def test_huge_pages_that_no_numa_node_has_make_the_kubelet_panic() -> None:
     node = node_of("2s-8c16t", "restricted")
     decision = node.admit(pod("p", {"cpu": "2", "memory": "1Gi", "hugepages-1Gi": "1Gi"}))

@@ -102,6 +102,12 @@ def test_the_narrowest_hint_is_found_without_a_list(hints: Hints, within: int) -
     assert hints.narrowest(within) == best
 
 
+@settings(max_examples=500, deadline=None)
+@given(hints=plain_hints() | grouped_hints())
+def test_hints_are_counted_without_a_list(hints: Hints) -> None:
+    assert hints.count() == len(list(hints))
+
+
 def test_a_list_is_in_the_kubelets_order() -> None:
     hints = Hints((Box(0b111, sums=(((2, 1, 1), 2),)),), 1)
     assert [(ids(hint.mask or 0), hint.preferred) for hint in hints] == [

@@ -168,13 +168,11 @@ def decided(row: Mapping[str, Any], machines: Mapping[str, Any]) -> tuple[Any, A
     view = view_of(machines[scenario["machine"]])
     if isinstance(expected, list) or "startup_error" in expected:
         return admission_verdict(scenario, scenario_settings(scenario["kubelet"]), view, expected)
-    found = {
-        version: admission_verdict(
-            scenario, scenario_settings(scenario["kubelet"], parse_version(version)), view, expected[version]
-        )
-        for version in expected
-    }
-    return tuple({version: pair[side] for version, pair in found.items()} for side in (0, 1))  # type: ignore[return-value]
+    have, wanted = {}, {}
+    for version, answer in expected.items():
+        found = scenario_settings(scenario["kubelet"], parse_version(version))
+        have[version], wanted[version] = admission_verdict(scenario, found, view, answer)
+    return have, wanted
 
 
 def verdict(row: Mapping[str, Any], machines: Mapping[str, Any], topologies: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -188,7 +186,7 @@ def verdict(row: Mapping[str, Any], machines: Mapping[str, Any], topologies: Map
         return state_verdict(row, machines), row["expected"]
     if "steps" in scenario and "machine" in scenario:
         return decided(row, machines)
-    views = lambda name: topology_view(topologies[name])  # noqa: E731
+    views = {name: topology_view(cpus) for name, cpus in topologies.items() if name == scenario.get("cpus")}
     return function_verdict(row, views, scenario_settings, MACHINE), row["expected"]
 
 

@@ -62,14 +62,14 @@ def rows_of_functions(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def function_verdict(
-    row: Mapping[str, Any], views: Callable[[str], KubeletView], settings: _SettingsOf, machine: KubeletView
+    row: Mapping[str, Any], views: Mapping[str, KubeletView], settings: _SettingsOf, machine: KubeletView
 ) -> Any:
     """What numalign returns for a row."""
     scenario = row["scenario"]
     if "merge" in scenario:
         return _merged(scenario)
     if "cpus" in scenario:
-        return _cpu_steps(scenario, views(scenario["cpus"]), settings)
+        return _cpu_steps(scenario, views[scenario["cpus"]], settings)
     if "memory" in scenario:
         return _memory_steps(scenario, settings)
     if "checksum" in scenario:
