@@ -5,7 +5,7 @@ Source: pkg/apis/core/v1/helper/qos, k8s.io/component-helpers/resource and pkg/a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -101,7 +101,7 @@ def pod_of(
         os=(spec.get("os") or {}).get("name"),
         labels=labels or {},
     )
-    return msgspec.structs.replace(pod, requests=_pod_defaults(pod)) if pod.has_pod_level else pod
+    return _with_pod_defaults(pod) if pod.has_pod_level else pod
 
 
 def amounts(written: Mapping[str, Any] | None) -> dict[str, Quantity]:
@@ -181,28 +181,41 @@ def _container(entry: Mapping[str, Any], *, init: bool = False) -> Container:
     )
 
 
-def _pod_defaults(pod: Pod) -> Amounts:
-    """The pod-level requests: those that are written, else the sum of the containers', else the limits."""
-    sums: dict[str, Quantity] = {}
-    for container in pod.containers:
-        for name in filter(_of_a_pod, container.requests):
-            sums[name] = Quantity()
-    for name in sums:
-        thousandths = running_total(
-            ({name: container.requests[name].milli} if name in container.requests else {}, *_kind(container))
-            for container in pod.containers
-        )
-        sums[name] = amounts({name: f"{thousandths.get(name, 0)}m"})[name]
-    limits = {name: amount for name, amount in (pod.limits or {}).items() if _of_a_pod(name)}
-    return {**limits, **sums, **(pod.requests or {})}
+def _with_pod_defaults(pod: Pod) -> Pod:
+    """The pod with the pod-level resources that the API server sets since 1.34: limits of huge pages as those of the
+    containers; where there are limits, requests for CPU and memory as the containers', and as the limits otherwise."""
+    requests, limits = dict(pod.requests or {}), dict(pod.limits or {})
+    for name, amount in _together(pod, [container.limits for container in pod.containers]).items():
+        if _is_huge_pages(name) and name not in requests:
+            limits.setdefault(name, amount)
+    if limits:
+        for name, amount in _together(pod, [container.requests for container in pod.containers]).items():
+            if name in _GUARANTEED:
+                requests.setdefault(name, amount)
+        for name, amount in limits.items():
+            if _of_a_pod(name):
+                requests.setdefault(name, amount)
+    return msgspec.structs.replace(pod, requests=requests, limits=limits)
 
 
-def _kind(container: Container) -> tuple[bool, bool]:
-    return container.init, container.restartable
+def _together(pod: Pod, parts: Sequence[Amounts]) -> dict[str, Quantity]:
+    """What amounts of each container are for the pod at once."""
+    thousandths = running_total(
+        ({name: amount.milli for name, amount in part.items()}, container.init, container.restartable)
+        for container, part in zip(pod.containers, parts, strict=True)
+    )
+    return {
+        name: Quantity(Fraction(amount, 1000), "DecimalSI" if name == "cpu" else "BinarySI")
+        for name, amount in thousandths.items()
+    }
 
 
 def _of_a_pod(resource: str) -> bool:
-    return resource in _GUARANTEED or resource.startswith("hugepages-")
+    return resource in _GUARANTEED or _is_huge_pages(resource)
+
+
+def _is_huge_pages(resource: str) -> bool:
+    return resource.startswith("hugepages-")
 
 
 def _counted(wanted: Amounts) -> dict[str, int]:

@@ -44,6 +44,15 @@ def test_pod_level_requests_are_what_the_containers_ask_for_or_the_limits() -> N
     found = whole({"limits": {"cpu": "8", "memory": "4Gi"}}, {"cpu": "1500m"}, {"cpu": "1"})
     assert shown(found.requests) == {"cpu": "2500m", "memory": "4Gi"}
     assert whole({}, {"cpu": "1"}).requests is None
+    # nothing is added where there are requests alone
+    assert shown(whole({"requests": {"cpu": "4"}}, {"cpu": "1", "memory": "1Gi"}).requests) == {"cpu": "4"}
+
+
+def test_pod_level_huge_pages_are_those_of_the_containers() -> None:
+    pages = {"hugepages-2Mi": "4Mi", "memory": "1Gi"}
+    found = whole({"limits": {"cpu": "8"}}, pages, pages)
+    assert shown(found.limits) == {"cpu": "8", "hugepages-2Mi": "8Mi"}
+    assert shown(found.requests) == {"cpu": "8", "hugepages-2Mi": "8Mi", "memory": "2Gi"}
 
 
 @pytest.mark.parametrize(
