@@ -26,7 +26,6 @@ __all__ = ["Attempt", "Managers"]
 _NO_HINT = Hint(None, preferred=False)
 _CONTAINER_SCOPE = "Pod Scope pod with pod-level resources failed admission with a container-level topology manager"
 _POD_SCOPE = "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"
-_NOT_WHOLE = "[memorymanager] failed to represent quantity as int64"
 
 
 class Managers(msgspec.Struct, frozen=True):
@@ -39,8 +38,8 @@ class Managers(msgspec.Struct, frozen=True):
 
 
 class Attempt:
-    """A pod on its way. `run` raises what refuses it; `state` is then what stays of it: nothing, but for CPUs that the
-    kubelet loses (see _own_cpus)."""
+    """A pod on its way. `run` raises what refuses it; nothing stays of it then, but that the kubelet does not get the
+    `lost` CPUs back (see _own_cpus)."""
 
     def __init__(self, managers: Managers, state: State, pod: PodDemand) -> None:
         self.managers = managers
@@ -191,7 +190,7 @@ class Attempt:
         if manager is None or self.use is None or not self._has_memory:
             return
         if wanted is None:
-            raise unexpected(_NOT_WHOLE)
+            raise unexpected(memory.NOT_WHOLE)
         nodes = manager.allocate(self.use, wanted, self.reusable_memory, hint)
         booked = {kind: max(size - self.reusable_memory.get((nodes, kind), 0), 0) for kind, size in wanted.items()}
         self.use = manager.book(self.use, nodes, booked)

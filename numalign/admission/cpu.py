@@ -20,7 +20,7 @@ from numalign.kubelet.static_cpus import reserved_cpus, take_cpus
 from numalign.kubelet.take_cpus import CannotTake, CpuTopology, cpu_topology
 from numalign.kubelet.view import KubeletView
 
-__all__ = ["CpuManager", "cpu_manager"]
+__all__ = ["CpuManager", "check_pod_pool", "cpu_manager", "share_out"]
 
 _ZERO_FREE_SAID_SINCE = 32
 

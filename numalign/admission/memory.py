@@ -12,15 +12,28 @@ import msgspec
 
 from numalign.admission.demand import ContainerDemand, PodDemand
 from numalign.admission.hints import Box, Hint, Hints, exactly, ids, least_size
-from numalign.admission.refusal import KubeletPanics, Refused, empty_pool, unexpected
+from numalign.admission.refusal import EMPTY_POOL, KubeletPanics, Refused, empty_pool, unexpected
 from numalign.kubelet.restart import default_memory_state
 from numalign.kubelet.settings import Settings
 from numalign.kubelet.view import KubeletView
 
-__all__ = ["Amount", "MemoryBlock", "MemoryManager", "MemoryUse", "memory_manager"]
+__all__ = [
+    "NOT_WHOLE",
+    "Amount",
+    "MemoryBlock",
+    "MemoryManager",
+    "MemoryUse",
+    "after_reuse",
+    "check_pod_pool",
+    "memory_manager",
+    "reused",
+    "share_out",
+]
 
 _GROUPS_CHECKED_SINCE = 32
 _PREFIX = "[memorymanager] "
+NOT_WHOLE = _PREFIX + "failed to represent quantity as int64"
+"""The kubelet's words for an amount that is no whole number of bytes."""
 
 Amount = Mapping[str, int]
 """Bytes by type: memory, hugepages-2Mi …"""
@@ -242,7 +255,7 @@ def check_pod_pool(pod: PodDemand) -> None:
     budget, lasting, shared = pod.memory or {}, dict[str, int](), False
     for each in pod.containers:
         if each.memory is None:
-            raise unexpected(_PREFIX + "failed to represent quantity as int64")
+            raise Refused(EMPTY_POOL, NOT_WHOLE)
         if each.reusable:
             for kind, size in budget.items():
                 if not each.memory and lasting.get(kind, 0) >= size:

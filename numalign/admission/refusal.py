@@ -5,7 +5,9 @@ Source: pkg/kubelet/cm/admission/errors.go and the managers' own error types, 1.
 
 from __future__ import annotations
 
-__all__ = ["KubeletPanics", "Refused", "no_locality", "smt_alignment", "unexpected"]
+__all__ = ["EMPTY_POOL", "KubeletPanics", "Refused", "empty_pool", "no_locality", "smt_alignment", "unexpected"]
+
+EMPTY_POOL = "EmptyPodSharedPoolError"
 
 
 class Refused(Exception):
@@ -38,4 +40,4 @@ def smt_alignment(message: str) -> Refused:
 
 def empty_pool(message: str) -> Refused:
     """A pod with resources of its own leaves none of them to its shared containers (1.36)."""
-    return Refused("EmptyPodSharedPoolError", f"pod rejected, {message}")
+    return Refused(EMPTY_POOL, f"pod rejected, {message}")

@@ -8,7 +8,7 @@ import pytest
 
 from numalign.admission.decision import Decision
 from numalign.admission.device import Device
-from numalign.admission.memory import MemoryBlock
+from numalign.admission.memory import NOT_WHOLE, MemoryBlock
 from numalign.admission.node import Node
 from numalign.admission.pod import Pod, is_guaranteed, pod_level, pod_of, pod_requests
 from numalign.cpuset import CpuSet
@@ -112,6 +112,31 @@ def test_a_pod_shares_its_own_cpus_out() -> None:
     assert {name: str(cpus) for name, cpus in exclusive(decision).items()} == {"c0": "1,17", "c1": "2-3,18-19"}
     node.remove("default/p")
     assert node.state == empty
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope", "reason", "message"),
+    [
+        (
+            "best-effort",
+            "container",
+            "UnexpectedAdmissionError",
+            f"Allocate failed due to {NOT_WHOLE}, which is unexpected",
+        ),
+        ("best-effort", "pod", "EmptyPodSharedPoolError", NOT_WHOLE),
+        (
+            "restricted",
+            "pod",
+            "TopologyAffinityError",
+            "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager",
+        ),
+    ],
+)
+def test_memory_that_is_no_whole_number_of_bytes_is_refused(policy: str, scope: str, reason: str, message: str) -> None:
+    node = node_of("2s-8c16t", policy, scope, featureGates={"CPUManagerPolicyAlphaOptions": True, **MANAGED})
+    limits = {"cpu": "2", "memory": "1Gi"}
+    decision = node.admit(whole({"limits": limits, "requests": limits}, {"cpu": "1", "memory": "1500m"}))
+    assert (decision.reason, decision.message) == (reason, message)
 
 
 def test_a_running_pod_is_taken_up() -> None:
