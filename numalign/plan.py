@@ -12,8 +12,8 @@ from numalign.cpuset import CpuSet
 from numalign.errors import DoesNotHold
 from numalign.kubelet.document import typed
 from numalign.kubelet.rules import problems
-from numalign.kubelet.settings import settings
-from numalign.kubelet.startup import MAX_NUMA_NODES, SLOW_MEMORY_NODES
+from numalign.kubelet.settings import BOOLEANS, settings
+from numalign.kubelet.startup import EXCLUSIVE_OPTIONS, MAX_NUMA_NODES, SLOW_MEMORY_NODES
 from numalign.kubelet.versions import (
     CPU_OPTIONS,
     DEFAULT,
@@ -31,7 +31,7 @@ from numalign.reserve_memory import MemoryReservation, MemoryWishes, reserve_mem
 from numalign.shares import ShareTable, share_table
 from numalign.words import numa_nodes, share
 
-__all__ = ["Decision", "NodePlan", "Plan", "PlanWishes", "make_plan"]
+__all__ = ["MAX_NODES", "Decision", "NodePlan", "Plan", "PlanWishes", "make_plan"]
 
 _CLOSEST_MATTERS = 3
 """NUMA nodes from which some are nearer to each other than others."""
@@ -129,8 +129,7 @@ def make_plan(machine: Machine, wishes: PlanWishes | None = None) -> Plan:
 _FULL = "full-pcpus-only"
 _L3 = "prefer-align-cpus-by-uncorecache"
 _STRICT = "strict-cpu-reservation"
-_ACROSS = "distribute-cpus-across-numa"
-_MAX_NODES = "max-allowable-numa-nodes"
+MAX_NODES = "max-allowable-numa-nodes"
 _CLOSEST = "prefer-closest-numa-nodes"
 
 
@@ -174,7 +173,7 @@ class _Draft:
         nodes = len(self.view.nodes)
         if self.wishes.policy is not None:
             return self.wishes.policy
-        allowed = _MAX_NODES in options(TOPOLOGY_OPTIONS, self.wishes.minor)
+        allowed = MAX_NODES in options(TOPOLOGY_OPTIONS, self.wishes.minor)
         return "none" if nodes > MAX_NUMA_NODES and not allowed else "single-numa-node"
 
     def write_topology(self, policy: str) -> None:
@@ -198,7 +197,7 @@ class _Draft:
         if policy == "none" and self.wishes.policy is None:
             return (
                 f"nothing is aligned: this machine has {nodes} NUMA nodes, and Kubernetes 1.{self.wishes.minor} starts "
-                f"with a policy on at most {MAX_NUMA_NODES}; 1.31 and newer have {_MAX_NODES}"
+                f"with a policy on at most {MAX_NUMA_NODES}; 1.31 and newer have {MAX_NODES}"
             )
         reason = {
             "none": "nothing is aligned",
@@ -215,10 +214,10 @@ class _Draft:
     def _topology_options(self, policy: str) -> dict[str, str]:
         nodes, chosen = len(self.view.nodes), {}
         field, asked = TOPOLOGY_OPTIONS, self.asked[TOPOLOGY_OPTIONS]
-        if nodes > MAX_NUMA_NODES and policy != "none" and self._has(field, _MAX_NODES):
-            chosen[_MAX_NODES] = str(nodes)
+        if nodes > MAX_NUMA_NODES and policy != "none" and self._has(field, MAX_NODES):
+            chosen[MAX_NODES] = str(nodes)
             self._decide(
-                f"{field}.{_MAX_NODES}",
+                f"{field}.{MAX_NODES}",
                 str(nodes),
                 f"this machine has {nodes} NUMA nodes, those without CPUs included, and the kubelet refuses to start "
                 f"on more than {MAX_NUMA_NODES} without it (Kubernetes 1.31 and newer)",
@@ -234,10 +233,26 @@ class _Draft:
 
     def cpu_options(self) -> dict[str, str]:
         """The CPU manager's options: those asked for over those that suit the machine."""
+        asked = self.asked[CPU_OPTIONS]
         found = {_FULL: "true"}
-        if self._many_l3() and self._has(CPU_OPTIONS, _L3) and self.asked[CPU_OPTIONS].get(_ACROSS) != "true":
+        if self._many_l3() and self._has(CPU_OPTIONS, _L3):
             found[_L3] = "true"
-        return {**found, **self.asked[CPU_OPTIONS]}
+        for name in [name for name in found if name not in asked]:
+            excluding = self._excluding(name)
+            if excluding is not None:
+                del found[name]
+                self._decide(f"{CPU_OPTIONS}.{name}", None, f"{excluding} excludes it")
+        return {**found, **asked}
+
+    def _excluding(self, name: str) -> str | None:
+        """An option that was asked for beside which the kubelet does not start with this one."""
+        on = {option for option, value in self.asked[CPU_OPTIONS].items() if BOOLEANS.get(value)}
+        others = {
+            (set(pair) - {name}).pop()
+            for *pair, since in EXCLUSIVE_OPTIONS
+            if name in pair and self.wishes.minor >= since
+        }
+        return min(on & others, default=None)
 
     def _many_l3(self) -> bool:
         homes = places(self.machine).values()

@@ -6,8 +6,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from numalign.cli.files import emit, read_file
 from numalign.cli.source import load_machine
 from numalign.errors import CannotRead, WrongUsage
@@ -16,6 +14,7 @@ from numalign.words import printable
 if TYPE_CHECKING:
     from numalign.machine import Machine
     from numalign.plan import Plan
+    from numalign.render.base import Merged
     from numalign.render.targets import Target
 
 __all__ = ["kubelet_config"]
@@ -59,29 +58,38 @@ def kubelet_config(
         raise WrongUsage("--base is for a KubeletConfiguration", hint="leave --target and --template out")
     asked = plan_wishes(**wishes)
     existing = read_file(base) if base is not None else None
-    if existing is not None and asked.static_memory:
-        from numalign.render.base import memory_wishes
-
-        memory = memory_wishes(existing, base or "", asked.minor, asked.memory)
-        asked = msgspec.structs.replace(asked, memory=memory)
     found = load_machine(root, machine, nvml)
+    if existing is not None:
+        from numalign.kubelet.view import kubelet_view
+        from numalign.render.base import base_wishes
+
+        asked = base_wishes(existing, base or "", asked, len(kubelet_view(found).nodes))
     plan = make_plan(found, asked)
     lost = check_target(plan, asked, row)
     if existing is not None:
-        from numalign.kubelet.view import kubelet_view
-        from numalign.render.base import check_document, merge
-
-        data = merge(existing, base or "", plan, asked.minor)
-        check_document(data, base or "", kubelet_view(found), asked.minor)
+        data, changes = _merged(existing, base or "", found, plan, asked.minor)
     else:
-        data = _filled(found, plan, row, template, lost, asked.minor)
-    status = _deliver(data, out, against=out or base, diff=diff, check=check)
+        data, changes = _filled(found, plan, row, template, lost, asked.minor), ()
+    status = _deliver(data, out, base, diff=diff, check=check)
+    if not diff:
+        for change in changes:
+            print(f"changed  {printable(str(change))}", file=sys.stderr)
     for name, why in lost.items():
         print(f"warning  target-lacks  {target} has no {name}: {why}", file=sys.stderr)
     if row.template.endswith(".json.j2"):
         print(f"to apply it: {row.apply}", file=sys.stderr)
     _say_warnings(found)
     return status
+
+
+def _merged(existing: bytes, base: str, machine: Machine, plan: Plan, minor: int) -> Merged:
+    """The document of --base with the plan in it. Raises CannotRead where it cannot be, or no kubelet would start."""
+    from numalign.kubelet.view import kubelet_view
+    from numalign.render.base import check_document, merge
+
+    merged = merge(existing, base, plan, minor)
+    check_document(merged.data, base, kubelet_view(machine), minor, CannotRead)
+    return merged
 
 
 def _target(name: str) -> Target:
@@ -130,20 +138,27 @@ def _template_text(path: str) -> str:
         raise CannotRead(f"{path}: a template is UTF-8 text") from error
 
 
-def _deliver(data: bytes, out: str | None, *, against: str | None, diff: bool, check: bool) -> int:
-    """Writes the document; or, with `diff` and `check`, shows how the file differs, and gives 1 where it does.
+def _deliver(data: bytes, out: str | None, base: str | None, *, diff: bool, check: bool) -> int:
+    """Writes the document; or, with `diff` and `check`, shows how the file of `out`, else `base`, differs, and gives 1
+    where it does.
 
     Raises WrongUsage where there is no file to compare with.
     """
     if not (diff or check):
         emit(data, out)
         return 0
-    if against is None or against == "-":
+    against = next((path for path in (out, base) if path not in (None, "-")), None)
+    if against is None:
         raise WrongUsage("there is no file to compare with", hint="name it with --out FILE or --base FILE")
-    old = read_file(against) if os.path.exists(against) else b""
-    if diff and old != data:
+    old = read_file(against) if os.path.lexists(against) else b""
+    if old == data:
+        return 0
+    if diff:
         emit(_difference(old, data, against), None)
-    return int(check and old != data)
+    if check:
+        more = "" if diff else "; --diff shows how"
+        print(f"differs  {against} is not what numalign writes{more}", file=sys.stderr)
+    return int(check)
 
 
 def _difference(old: bytes, new: bytes, path: str) -> bytes:

@@ -27,7 +27,7 @@ from numalign.kubelet.versions import CPU_OPTIONS, GROUP_GATES, TOPOLOGY_OPTIONS
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
-__all__ = ["MAX_NUMA_NODES", "SLOW_MEMORY_NODES", "START_RULES"]
+__all__ = ["EXCLUSIVE_OPTIONS", "MAX_NUMA_NODES", "SLOW_MEMORY_NODES", "START_RULES"]
 
 MAX_NUMA_NODES = 8
 SLOW_MEMORY_NODES = 16
@@ -48,7 +48,7 @@ _SIGNALS = {
 _PARSE_QUANTITY = "failed to parse quantity"
 
 # Options that exclude each other, the version from which they do, and in this order.
-_EXCLUSIVE = (
+EXCLUSIVE_OPTIONS = (
     ("full-pcpus-only", "distribute-cpus-across-cores", 31),
     ("distribute-cpus-across-numa", "distribute-cpus-across-cores", 31),
     ("prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores", 32),
@@ -244,7 +244,7 @@ def _static_policy(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             yield _start(
                 "cpu-option-value", wrap + _bad_bool(name, value), CPU_OPTIONS, name, remedy=f'write {name}: "true"'
             )
-    for one, other, since in _EXCLUSIVE:
+    for one, other, since in EXCLUSIVE_OPTIONS:
         if settings.minor >= since and settings.option(one) and settings.option(other):
             message = f"{wrap}static policy options {one} and {other} can not be used at the same time"
             yield _start("cpu-options-exclusive", message, CPU_OPTIONS, other, remedy=f"take out {one} or {other}")

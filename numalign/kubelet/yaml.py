@@ -11,12 +11,13 @@ import base64
 import binascii
 import math
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
 from numalign.errors import CannotRead
 
-__all__ = ["Duplicate", "JsonNumber", "Parsed", "Path", "is_json", "plain", "read", "scalar"]
+__all__ = ["Duplicate", "JsonNumber", "Parsed", "Path", "events", "is_json", "key_text", "plain", "read", "scalar"]
 
 Path = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
@@ -114,15 +115,11 @@ def is_json(text: str) -> bool:
 
 def read(data: bytes, source: str) -> Parsed:
     """The first document of a text. Raises CannotRead, with line and column, where it is no YAML."""
-    from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-    yaml = YAML(typ="safe", pure=True)
-    yaml.version = "1.1"
-    yaml.Scanner = _scanner()
     try:
         text = data.decode("utf-8-sig")
-        return _Reader(source, json=is_json(text)).document(yaml.parse(text))
+        return _Reader(source, json=is_json(text)).document(events(text))
     except UnicodeDecodeError as error:
         raise CannotRead(f"{source}: no UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from error
     except MarkedYAMLError as error:
@@ -132,6 +129,16 @@ def read(data: bytes, source: str) -> Parsed:
         raise CannotRead(f"{place}: {_PROBLEM.sub(r'', problem)}") from error
     except (YAMLError, ValueError, RecursionError) as error:
         raise CannotRead(f"{source}: no YAML: {str(error).strip().partition(chr(10))[0] or 'too deep'}") from error
+
+
+def events(text: str) -> Iterator[Any]:
+    """The events of a text as ruamel.yaml has them, tabs read as by the kubelet's library. Raises YAMLError."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.version = "1.1"
+    yaml.Scanner = _scanner()
+    return iter(yaml.parse(text))
 
 
 _PROBLEM = re.compile(r" '.*'(?= that cannot start any token)| \(version 1\.\* is required\)")
@@ -295,7 +302,7 @@ class _Reader:
         elif last.key is None:
             if isinstance(value, (dict, list)):
                 raise self._wrong(event, "a key must be a scalar")
-            last.key = value if value is _MERGE else _key(value)
+            last.key = value if value is _MERGE else key_text(value)
             self.places[_at(last.path, last.key, "")] = (line, column)
         else:
             self._entry(last, value, event, placed=placed, alias=alias)
@@ -346,7 +353,7 @@ def _at(path: Path, *more: str | int) -> Path:
     return (*path, *more)
 
 
-def _key(value: Any) -> str:
+def key_text(value: Any) -> str:
     """A key as text: the kubelet turns numbers and booleans into strings."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import textwrap
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from numalign import __version__
@@ -16,9 +17,11 @@ from numalign.words import headline, printable
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["fill"]
+__all__ = ["comment_lines", "entry_lines", "field_lines", "fill", "item_lines"]
 
 _WIDTH = 100
+_NARROW = 40
+"""The widths of a line with a comment: the most, and the least where it stands deep."""
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PLAIN_VALUES = frozenset(
     {"static", "Static", "none", "best-effort", "restricted", "single-numa-node", "container", "pod"}
@@ -55,26 +58,44 @@ def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None,
         ) from error
 
 
-def _field_lines(plan: Plan, indent: int = 0) -> list[str]:
-    """The configuration's fields as lines of YAML, each with its reason as a comment above it."""
-    lines: list[str] = []
-    for field, value in plan.configuration.items():
-        lines += _reason_lines(plan, field, indent)
-        if isinstance(value, dict):
-            lines.append(f"{field}:")
-            for name, entry in value.items():
-                lines += _reason_lines(plan, f"{field}.{name}", indent, inner=2)
-                lines.append(f"  {name}: {json.dumps(entry)}")
-        elif isinstance(value, list):
-            lines.append(f"{field}:")
-            for entry in value:
-                mark = "  - "
-                for name, inner in entry.items():
-                    lines.append(f"{mark}{name}: {json.dumps(inner)}")
-                    mark = "    "
-        else:
-            lines.append(f"{field}: {value if value in _PLAIN_VALUES else json.dumps(value)}")
+def field_lines(plan: Plan, field: str, indent: int = 0, *, step: int = 2, offset: int = 2) -> list[str]:
+    """A field of the configuration as lines of YAML, each with its reason as a comment above it. `indent` says how deep
+    the lines will stand, `step` and `offset` how deep maps and lists stand below their key."""
+    value = plan.configuration[field]
+    lines = _reason_lines(plan, field, indent)
+    if isinstance(value, dict):
+        lines.append(f"{field}:")
+        for name in value:
+            lines += [" " * step + line for line in entry_lines(plan, field, name, indent + step)]
+    elif isinstance(value, list):
+        lines.append(f"{field}:")
+        for entry in value:
+            lines += [" " * offset + line for line in item_lines(entry)]
+    else:
+        lines.append(f"{field}: {value if value in _PLAIN_VALUES else json.dumps(value)}")
     return lines
+
+
+def entry_lines(plan: Plan, field: str, name: str, indent: int) -> list[str]:
+    """An entry of a map, with its reason above it."""
+    return [*_reason_lines(plan, f"{field}.{name}", indent), f"{name}: {json.dumps(plan.configuration[field][name])}"]
+
+
+def item_lines(entry: Mapping[str, Any]) -> list[str]:
+    """An entry of a list."""
+    marks = ("- ", *["  "] * len(entry))
+    return [f"{mark}{name}: {json.dumps(inner)}" for mark, (name, inner) in zip(marks, entry.items(), strict=False)]
+
+
+def comment_lines(text: str, indent: int = 0) -> list[str]:
+    """The text as comment lines that will stand `indent` deep."""
+    return textwrap.wrap(
+        printable(text),
+        max(_WIDTH - indent, _NARROW),
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_on_hyphens=False,
+    )
 
 
 def _environment(*, sandboxed: bool) -> Environment:
@@ -105,18 +126,12 @@ def _template_folders() -> list[str]:
 
 def _fields(plan: Plan, indent: int = 0) -> _Lines:
     """The fields as YAML for a place `indent` blanks deep, where the first line stands already."""
-    return _Lines("\n".join(" " * indent + line if i else line for i, line in enumerate(_field_lines(plan, indent))))
+    lines = [line for field in plan.configuration for line in field_lines(plan, field, indent)]
+    return _Lines("\n".join(" " * indent + line if i else line for i, line in enumerate(lines)))
 
 
-def _reason_lines(plan: Plan, field: str, indent: int, inner: int = 0) -> list[str]:
-    prefix = " " * inner + "# "
-    return textwrap.wrap(
-        printable(plan.reason(field)),
-        _WIDTH - indent,
-        initial_indent=prefix,
-        subsequent_indent=prefix,
-        break_on_hyphens=False,
-    )
+def _reason_lines(plan: Plan, field: str, indent: int) -> list[str]:
+    return comment_lines(plan.reason(field), indent)
 
 
 def _flags(plan: Plan) -> list[str]:
@@ -133,10 +148,7 @@ def _flags(plan: Plan) -> list[str]:
 
 def _note(text: str, indent: int = 0) -> _Lines:
     """The text as comment lines."""
-    lines = textwrap.wrap(
-        printable(text), _WIDTH - indent, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
-    )
-    return _Lines(f"\n{' ' * indent}".join(lines))
+    return _Lines(f"\n{' ' * indent}".join(comment_lines(text, indent)))
 
 
 def _quoted(value: object) -> str:

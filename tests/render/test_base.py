@@ -102,7 +102,11 @@ def test_diff_shows_and_check_says_and_neither_writes(run: Run, tree: Tree, tmp_
     status, text, _ = render(run, tree, "--base", target, "--diff")
     assert status == 0
     assert "-cpuManagerPolicy: 'none'\n+cpuManagerPolicy: 'static'\n" in text
-    assert render(run, tree, "--base", target, "--check") == (1, "", "")
+    status, text, told = render(run, tree, "--base", target, "--check")
+    assert (status, text) == (1, "")
+    assert told.startswith(
+        f"differs  {target} is not what numalign writes; --diff shows how\nchanged  cpuManagerPolicy:"
+    )
     assert render(run, tree, "--base", target, "--check", "--diff")[0] == 1
     assert target.read_text() == BASE
     assert render(run, tree, "--out", tmp_path / "new.yaml", "--check")[0] == 1
@@ -114,10 +118,16 @@ def test_diff_shows_and_check_says_and_neither_writes(run: Run, tree: Tree, tmp_
 @pytest.mark.parametrize(
     ("text", "words", "status", "says"),
     [
-        ("a: 1\n", (), 1, "base.yaml: the kubelet does not load it"),
-        (BASE + "systemReservedCgroup: /system\n", (), 1, "would not start on the result"),
-        (BASE + "cpuManagerPolicyOptions: {distribute-cpus-across-cores: 'true'}\n", (), 1, "would not start"),
-        (BASE + "maxPods: 1\nmaxPods: 2\n", (), 1, "base.yaml"),
+        ("a: 1\n", (), 3, "base.yaml: the kubelet does not load it"),
+        (BASE + "memorySwap: {swapBehavior: Always}\n", (), 3, "base.yaml: the kubelet would not start on the result"),
+        (BASE + "maxPods: 1\nmaxPods: 2\n", (), 3, "base.yaml:19: maxPods stands there a second time"),
+        (BASE, ("--option", "distribute-cpus-across-pods=true"), 1, "no kubelet has such an option"),
+        (
+            BASE + "systemReservedCgroup: /system\nenforceNodeAllocatable: [pods, system-reserved]\n",
+            (),
+            3,
+            "write enforceNodeAllocatable: [pods] and take systemReservedCgroup out\n",
+        ),
         (BASE, ("--target", "talos"), 2, "--base is for a KubeletConfiguration"),
         (BASE, ("--template", "base.yaml"), 2, "--base is for a KubeletConfiguration"),
     ],
@@ -126,10 +136,177 @@ def test_what_cannot_be_merged_is_refused(
     text: str, words: tuple[str, ...], status: int, says: str, run: Run, tree: Tree, tmp_path: Path
 ) -> None:
     (tmp_path / "base.yaml").write_text(text)
-    found, printed, told = render(run, tree, "--base", "base.yaml", *words)
-    assert (found, printed) == (status, "")
-    assert says in told
+    for more in ((), ("--check",), ("--diff",)):
+        found, printed, told = render(run, tree, "--base", "base.yaml", *words, *more)
+        assert (found, printed) == (status, "")
+        assert says in told
 
 
 def test_there_has_to_be_a_file_to_compare_with(run: Run, tree: Tree) -> None:
     assert render(run, tree, "--check")[0] == 2
+
+
+HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+STATIC = ("--memory-manager", "static")
+
+
+def merged(run: Run, tree: Tree, folder: Path, text: str, *words: str) -> tuple[str, str]:
+    """The document that comes of a text, and what was said to standard error."""
+    (folder / "given.yaml").write_bytes(text.encode())
+    done = run(
+        "render", "kubelet-config", "--root", tree("dgx-h100"), "--base", "given.yaml", "--out", "m.yaml", *words
+    )
+    assert done.returncode == 0, done.stderr
+    return (folder / "m.yaml").read_bytes().decode(), done.stderr
+
+
+def test_other_wishes_replace_numaligns_comments_and_leave_a_persons(run: Run, tree: Tree, tmp_path: Path) -> None:
+    done = run("render", "kubelet-config", "--root", tree("dgx-h100"), *STATIC, "--reserved-cpu-count", "8")
+    own = done.stdout.replace("reservedSystemCPUs", "# ask ops first\nreservedSystemCPUs")
+    own = own.replace("# each container", "# our scope\n# each container")
+    wishes = (*STATIC, "--reserved-cpu-count", "16", "--scope", "pod", "--policy", "restricted")
+    afresh = run("render", "kubelet-config", "--root", tree("dgx-h100"), *wishes).stdout
+    afresh = afresh.replace("reservedSystemCPUs", "# ask ops first\nreservedSystemCPUs")
+    afresh = afresh.replace("# all of a pod", "# our scope\n# all of a pod")
+    assert merged(run, tree, tmp_path, own, *wishes)[0] == afresh
+
+
+def test_a_persons_words_after_numaligns_stay(run: Run, tree: Tree, tmp_path: Path) -> None:
+    text = HEAD + "# all of a pod is aligned together\n# which is what we want\ntopologyManagerScope: pod # really\n"
+    now, _ = merged(run, tree, tmp_path, text)
+    lines = (
+        "# each container is aligned for itself\n# which is what we want\ntopologyManagerScope: container # really\n"
+    )
+    assert lines in now
+
+
+@pytest.mark.parametrize(
+    ("kept", "changed", "words"),
+    [
+        # 4 blanks, lists not indented, and a line that is too long for some
+        ("clusterDNS:\n- 10.96.0.10\nx509:\n    a:\n        - 1\n        -   2\n", "", ()),
+        ("authentication: {anonymous: {enabled: false},\n    webhook: {enabled: true}}\n", "", ()),
+        ("maxPods:   50\t# tab\n\n\n# two lines above\nregisterNode :  true\n", "", ()),
+        ("clusterDomain: >-\n  cluster.\n\n", "", ()),
+        ("clusterDomain: \"a\\\n  b\"\nstaticPodPath: 'a''b'\n", "", ()),
+        ("", "kubeReserved:\n    cpu: '1'\n    memory: 1Gi", STATIC),
+        ("", "kubeReserved: {cpu: '1', memory: 1Gi}", STATIC),
+    ],
+)
+def test_what_does_not_change_stays_byte_for_byte(
+    kept: str, changed: str, words: tuple[str, ...], run: Run, tree: Tree, tmp_path: Path
+) -> None:
+    now, _ = merged(run, tree, tmp_path, HEAD + kept + changed, *words)
+    assert now.startswith(HEAD + kept + changed)
+
+
+def test_new_lines_are_indented_as_the_document_is(run: Run, tree: Tree, tmp_path: Path) -> None:
+    text = HEAD + "kubeReserved:\n    cpu: '1'\n# for pods\nclusterDNS:\n- 10.96.0.10\n"
+    now, _ = merged(run, tree, tmp_path, text, *STATIC)
+    reason = "    # as EKS reckons for 110 pods: 255Mi and 11Mi a pod\n"
+    assert "    cpu: '1'\n    memory: \"1465Mi\"\n# for pods\n" in now.replace(reason, "")
+    assert (
+        "\ncpuManagerPolicyOptions:\n    # exclusive CPUs come as whole cores: no two containers share one\n    full"
+        in now
+    )
+    assert "\nreservedMemory:\n- numaNode: 0\n" in now
+
+
+def test_json_is_changed_in_place(run: Run, tree: Tree, tmp_path: Path) -> None:
+    kind = '{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1"'
+    text = kind + ',\n  "clusterDNS":[ "1" ],"evictionHard":{}}'
+    now, _ = merged(run, tree, tmp_path, text, *STATIC)
+    assert now.startswith(text.replace("{}}", '{"memory.available":"100Mi"},'))
+    assert json.loads(now)["reservedMemory"][1] == {"numaNode": 1, "limits": {"memory": "1294Mi"}}
+    text = json.dumps({**json.loads(kind + "}"), "kubeReserved": {"cpu": "1"}, "featureGates": {}}, indent="\t")
+    now, _ = merged(run, tree, tmp_path, text, *STATIC)
+    assert now.startswith(text.replace('"1"', '"1",\n\t\t"memory": "1465Mi"')[:-2] + ",\n\t")
+    assert now == json.dumps(json.loads(now), indent="\t")
+    dos, _ = merged(run, tree, tmp_path, text.replace("\n", "\r\n"), *STATIC)
+    assert dos == now.replace("\n", "\r\n")
+
+
+def test_comments_in_reserved_memory_stay(run: Run, tree: Tree, tmp_path: Path) -> None:
+    text = HEAD + (
+        "reservedMemory: # all\n- numaNode: 5 # gone\n  # why\n  limits: {memory: 1Gi}\n"
+        "- limits: # of node 0\n      memory: 1Gi # much\n# what follows\nmaxPods: 1\n"
+    )
+    now, _ = merged(run, tree, tmp_path, text, *STATIC)
+    assert now.startswith(
+        HEAD + "reservedMemory: # all\n# gone\n# why\n- limits: # of node 0\n      memory: 1295Mi # much\n"
+        '- numaNode: 1\n  limits: {"memory": "1294Mi"}\n# what follows\nmaxPods: 1\n'
+    )
+    flow = HEAD + "reservedMemory: [\n  {numaNode: 5, limits: {memory: 1Gi}}, # five\n]\n"
+    now, _ = merged(run, tree, tmp_path, flow, *STATIC)
+    assert now.startswith(HEAD + "# five\nreservedMemory: [{numaNode: 0, limits: {memory: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kubeReserved: {memory: 1500M}\nsystemReserved: {memory: '1073741824'}\n",
+        "kubeReserved: {memory: 1024Mi}\nsystemReserved: {memory: 1048576Ki}\nevictionHard: {memory.available: 9Mi}\n",
+        (
+            "kubeReserved: {memory: 1024Mi}\nsystemReserved: {memory: 1Gi}\nevictionHard: {memory.available: 0.5Gi}\n"
+            "reservedMemory:\n- {numaNode: 1, limits: {memory: 2Gi}}\n- {numaNode: 0, limits: {memory: 524288Ki}}\n"
+        ),
+        "reservedSystemCPUs: 0,1,2,3,56-59,112-115,168-170,171\ncpuManagerPolicyOptions: {full-pcpus-only: 'T'}\n",
+    ],
+)
+def test_what_says_the_same_stays(text: str, run: Run, tree: Tree, tmp_path: Path) -> None:
+    now, told = merged(run, tree, tmp_path, HEAD + text, *STATIC)
+    assert now.startswith(HEAD + text)
+    assert told == ""
+
+
+def test_setting_a_value_breaks_its_alias(run: Run, tree: Tree, tmp_path: Path) -> None:
+    text = HEAD + (
+        "cpuManagerPolicy: &p none\ntopologyManagerPolicy: *p\n"
+        "kubeReserved: &kr\n  memory: 2Gi\nsystemReserved: *kr # as\n"
+        "evictionSoft: &s {memory.available: &t 5%}\nevictionSoftGracePeriod: {memory.available: 1m}\n"
+        "evictionHard:\n  <<: *s\nevictionMinimumReclaim: {memory.available: *t}\n"
+    )
+    expected = text.replace("&p none", "static").replace("*p", "single-numa-node")
+    expected = expected.replace("<<: *s\n", '<<: *s\n  memory.available: "100Mi"\n')
+    now, _ = merged(run, tree, tmp_path, text, *STATIC, "--system-reserved-memory", "3Gi")
+    assert now.startswith(expected.replace("*kr", '{memory: "3Gi"}'))
+    now, _ = merged(run, tree, tmp_path, text, *STATIC, "--kube-reserved-memory", "1Gi")
+    assert now.startswith(expected.replace("2Gi", "1Gi").replace("*kr", '{memory: "2Gi"}'))
+
+
+def test_each_value_that_changes_is_told(run: Run, tree: Tree, tmp_path: Path) -> None:
+    text = HEAD + "topologyManagerScope: pod\nevictionHard: {memory.available: 5%}\nkubeReservedCgroup: /kube\n"
+    now, told = merged(run, tree, tmp_path, text, *STATIC)
+    assert told == (
+        "changed  topologyManagerScope: pod -> container (each container is aligned for itself)\n"
+        'changed  evictionHard.memory.available: "5%" -> "100Mi" (an amount: a share moves with MemTotal)\n'
+        'changed  kubeReservedCgroup: "/kube" -> "" (nothing is enforced on it, and the kubelet refuses it beside '
+        "reservedSystemCPUs)\n"
+    )
+    assert 'kubeReservedCgroup: ""\n' in now
+    (tmp_path / "base.yaml").write_text(text)
+    assert render(run, tree, "--base", "base.yaml", *STATIC, "--diff")[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "left_out"),
+    [
+        ("distribute-cpus-across-numa", "prefer-align-cpus-by-uncorecache"),
+        ("distribute-cpus-across-cores", "full-pcpus-only"),
+    ],
+)
+def test_automatic_options_give_way_to_those_of_the_document(
+    option: str, left_out: str, run: Run, tree: Tree, tmp_path: Path
+) -> None:
+    (tmp_path / "base.yaml").write_text(HEAD + f"cpuManagerPolicyOptions:\n  {option}: 'true'\n")
+    done = run("render", "kubelet-config", "--root", tree("dgx-a100-nps4"), "--base", "base.yaml")
+    assert done.returncode == 0, done.stderr
+    chosen = YAML(typ="safe").load(done.stdout)["cpuManagerPolicyOptions"]
+    assert chosen[option] == "true"
+    assert left_out not in chosen
+
+
+def test_standard_output_is_no_file_to_compare_with(run: Run, tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(BASE)
+    assert render(run, tree, "--base", "base.yaml", "--out", "-", "--check")[0] == 1
+    assert render(run, tree, "--out", "-", "--check")[0] == 2
