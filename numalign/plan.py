@@ -31,7 +31,7 @@ from numalign.reserve_memory import MemoryReservation, MemoryWishes, reserve_mem
 from numalign.shares import ShareTable, share_table
 from numalign.words import numa_nodes, share
 
-__all__ = ["MAX_NODES", "Decision", "NodePlan", "Plan", "PlanWishes", "make_plan"]
+__all__ = ["Decision", "NodePlan", "Plan", "PlanWishes", "make_plan"]
 
 _CLOSEST_MATTERS = 3
 """NUMA nodes from which some are nearer to each other than others."""
@@ -39,12 +39,14 @@ _CLOSEST_MATTERS = 3
 
 class PlanWishes(msgspec.Struct, frozen=True):
     """What a person asks for. None and empty: what suits the machine. `options` are policy options, of the CPU and of
-    the topology manager, by name; `minor` is the minor version of Kubernetes 1."""
+    the topology manager, by name; `kept` are those that stand in a document already, which come second. `minor` is the
+    minor version of Kubernetes 1."""
 
     reserved: Wishes = Wishes()
     policy: str | None = None
     scope: str | None = None
     options: Mapping[str, str] = {}
+    kept: Mapping[str, str] = {}
     static_memory: bool = False
     memory: MemoryWishes = MemoryWishes()
     minor: int = DEFAULT
@@ -129,7 +131,7 @@ def make_plan(machine: Machine, wishes: PlanWishes | None = None) -> Plan:
 _FULL = "full-pcpus-only"
 _L3 = "prefer-align-cpus-by-uncorecache"
 _STRICT = "strict-cpu-reservation"
-MAX_NODES = "max-allowable-numa-nodes"
+_MAX_NODES = "max-allowable-numa-nodes"
 _CLOSEST = "prefer-closest-numa-nodes"
 
 
@@ -143,13 +145,26 @@ class _Draft:
         self.configuration: dict[str, Any] = {}
         self.decisions: list[Decision] = []
         self.gates: dict[str, str] = {}
+        self.gave_way: dict[str, str] = {}
         self.asked = {field: self._asked(field) for field in (CPU_OPTIONS, TOPOLOGY_OPTIONS)}
         for name in set(wishes.options) - {*self.asked[CPU_OPTIONS], *self.asked[TOPOLOGY_OPTIONS]}:
             raise _unknown_option(name, wishes.minor)
 
     def _asked(self, field: str) -> dict[str, str]:
-        known = options(field, self.wishes.minor)
-        return {name: value for name, value in self.wishes.options.items() if name in known}
+        """The options that were asked for over those that are kept; of these, what the first exclude is turned off."""
+        known, wishes = options(field, self.wishes.minor), self.wishes
+        kept = {name: value for name, value in wishes.kept.items() if name in known and self._can_stay(name, value)}
+        asked = {name: value for name, value in wishes.options.items() if name in known}
+        for name in kept.keys() - asked.keys():
+            excluding = self._excluding(name, asked) if BOOLEANS.get(kept[name]) else None
+            if excluding is not None:
+                kept[name], self.gave_way[name] = "false", f"{excluding} excludes it"
+        return {**kept, **asked}
+
+    def _can_stay(self, name: str, value: str) -> bool:
+        """Whether a value of a document may stay: not a limit below this machine's number of NUMA nodes."""
+        enough = value.isascii() and value.isdecimal() and int(value) >= len(self.view.nodes)
+        return name != _MAX_NODES or enough
 
     def _has(self, field: str, name: str) -> bool:
         """Whether the version has an option that needs no feature gate turned on."""
@@ -173,7 +188,7 @@ class _Draft:
         nodes = len(self.view.nodes)
         if self.wishes.policy is not None:
             return self.wishes.policy
-        allowed = MAX_NODES in options(TOPOLOGY_OPTIONS, self.wishes.minor)
+        allowed = _MAX_NODES in options(TOPOLOGY_OPTIONS, self.wishes.minor)
         return "none" if nodes > MAX_NUMA_NODES and not allowed else "single-numa-node"
 
     def write_topology(self, policy: str) -> None:
@@ -197,7 +212,7 @@ class _Draft:
         if policy == "none" and self.wishes.policy is None:
             return (
                 f"nothing is aligned: this machine has {nodes} NUMA nodes, and Kubernetes 1.{self.wishes.minor} starts "
-                f"with a policy on at most {MAX_NUMA_NODES}; 1.31 and newer have {MAX_NODES}"
+                f"with a policy on at most {MAX_NUMA_NODES}; 1.31 and newer have {_MAX_NODES}"
             )
         reason = {
             "none": "nothing is aligned",
@@ -214,10 +229,10 @@ class _Draft:
     def _topology_options(self, policy: str) -> dict[str, str]:
         nodes, chosen = len(self.view.nodes), {}
         field, asked = TOPOLOGY_OPTIONS, self.asked[TOPOLOGY_OPTIONS]
-        if nodes > MAX_NUMA_NODES and policy != "none" and self._has(field, MAX_NODES):
-            chosen[MAX_NODES] = str(nodes)
+        if nodes > MAX_NUMA_NODES and policy != "none" and self._has(field, _MAX_NODES):
+            chosen[_MAX_NODES] = str(nodes)
             self._decide(
-                f"{field}.{MAX_NODES}",
+                f"{field}.{_MAX_NODES}",
                 str(nodes),
                 f"this machine has {nodes} NUMA nodes, those without CPUs included, and the kubelet refuses to start "
                 f"on more than {MAX_NUMA_NODES} without it (Kubernetes 1.31 and newer)",
@@ -238,15 +253,15 @@ class _Draft:
         if self._many_l3() and self._has(CPU_OPTIONS, _L3):
             found[_L3] = "true"
         for name in [name for name in found if name not in asked]:
-            excluding = self._excluding(name)
+            excluding = self._excluding(name, asked)
             if excluding is not None:
                 del found[name]
                 self._decide(f"{CPU_OPTIONS}.{name}", None, f"{excluding} excludes it")
         return {**found, **asked}
 
-    def _excluding(self, name: str) -> str | None:
-        """An option that was asked for beside which the kubelet does not start with this one."""
-        on = {option for option, value in self.asked[CPU_OPTIONS].items() if BOOLEANS.get(value)}
+    def _excluding(self, name: str, asked: Mapping[str, str]) -> str | None:
+        """Which of the options that were asked for is one beside which the kubelet does not start with this one."""
+        on = {option for option, value in asked.items() if BOOLEANS.get(value)}
         others = {
             (set(pair) - {name}).pop()
             for *pair, since in EXCLUSIVE_OPTIONS
@@ -299,7 +314,8 @@ class _Draft:
             for gate in self._needed_gates(field, name):
                 self.gates[gate] = f"opens {name}, which is {group} in Kubernetes 1.{self.wishes.minor}"
             own[name] = value
-            self._decide(f"{field}.{name}", value, "as asked for")
+            reason = "as asked for" if name in self.wishes.options else "as it was"
+            self._decide(f"{field}.{name}", value, self.gave_way.get(name, reason))
         return own
 
     # -- memory and feature gates

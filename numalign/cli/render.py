@@ -60,10 +60,9 @@ def kubelet_config(
     existing = read_file(base) if base is not None else None
     found = load_machine(root, machine, nvml)
     if existing is not None:
-        from numalign.kubelet.view import kubelet_view
         from numalign.render.base import base_wishes
 
-        asked = base_wishes(existing, base or "", asked, len(kubelet_view(found).nodes))
+        asked = base_wishes(existing, base or "", asked)
     plan = make_plan(found, asked)
     lost = check_target(plan, asked, row)
     if existing is not None:

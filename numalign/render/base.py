@@ -13,9 +13,9 @@ from numalign.kubelet.document import Refused, dotted
 from numalign.kubelet.effective import effective
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import BOOLEANS, parse_cpus, settings
-from numalign.kubelet.versions import CPU_OPTIONS, TOPOLOGY_OPTIONS, options
+from numalign.kubelet.versions import CPU_OPTIONS, TOPOLOGY_OPTIONS
 from numalign.kubelet.view import KubeletView
-from numalign.plan import MAX_NODES, Plan, PlanWishes
+from numalign.plan import Plan, PlanWishes
 from numalign.quantity import Quantity
 from numalign.render import comment_lines, entry_lines, field_lines, item_lines
 from numalign.render.reasons import own_lines
@@ -53,19 +53,13 @@ class Merged(NamedTuple):
     changes: tuple[Change, ...]
 
 
-def base_wishes(data: bytes, name: str, asked: PlanWishes, numa_nodes: int) -> PlanWishes:
+def base_wishes(data: bytes, name: str, asked: PlanWishes) -> PlanWishes:
     """The wishes, and those that a document has already: its policy options, and with a static memory manager its
     reservations; what was asked for comes first. Raises CannotRead where the kubelet does not load the document."""
     values = _loaded(data, name, asked.minor, CannotRead)
-    own: dict[str, str] = {}
-    for field in (CPU_OPTIONS, TOPOLOGY_OPTIONS):
-        known = options(field, asked.minor)
-        own.update({option: value for option, value in (values.get(field) or {}).items() if option in known})
-    limit = own.get(MAX_NODES, "")
-    if not (limit.isascii() and limit.isdecimal() and int(limit) >= numa_nodes):
-        own.pop(MAX_NODES, None)  # the kubelet would not start with it
+    kept = {**(values.get(CPU_OPTIONS) or {}), **(values.get(TOPOLOGY_OPTIONS) or {})}
     memory = _memory_wishes(values, asked.memory) if asked.static_memory else asked.memory
-    return msgspec.structs.replace(asked, options={**own, **asked.options}, memory=memory)
+    return msgspec.structs.replace(asked, kept=kept, memory=memory)
 
 
 def _memory_wishes(values: Mapping[str, Any], asked: MemoryWishes) -> MemoryWishes:
@@ -97,7 +91,7 @@ def merge(data: bytes, name: str, plan: Plan, minor: int) -> Merged:
     if yaml.read(merged, name).value != document.wanted:
         raise CannotRead(
             f"{name}: it is written in a way that cannot be changed in place",
-            hint="write it without anchors, aliases and merge keys, or set these fields by hand: "
+            hint="write it without anchors, aliases and merge keys and end its last line, or set by hand: "
             + ", ".join(dict.fromkeys(str(change.path[0]) for change in document.all_changes)),
         )
     return Merged(merged, tuple(change for change in document.all_changes if change.old is not None))

@@ -26,6 +26,7 @@ _REASONS = re.compile(
             r"this machine has \d+ NUMA nodes, those without CPUs included, .*",
             r"of several NUMA nodes, those that are near each other",
             r"as asked for",
+            r"as it was",
             r"memory comes from the NUMA node of the CPUs and devices",
             r"as EKS reckons for \d+ pods: .*",
             r"for the system's services",

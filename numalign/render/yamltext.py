@@ -156,9 +156,9 @@ class TextEditor:
         """By how much the document indents maps, and lists, below their keys; 2 where it has none."""
         found: dict[str, int] = {}
         for node in self.root.within():
-            for key, value in node.entries.values():
+            for _, value in node.entries.values():
                 if value.kind in ("map", "list") and not value.flow and not node.flow:
-                    found.setdefault(value.kind, self.column(value) - self._column_of(key))
+                    found.setdefault(value.kind, self.column(value) - self.column(node))
         return max(found.get("map", 2), 1), max(found.get("list", 2), 0)
 
     def comments_above(self, path: yaml.Path) -> tuple[int, list[str]]:

@@ -310,3 +310,25 @@ def test_standard_output_is_no_file_to_compare_with(run: Run, tree: Tree, tmp_pa
     (tmp_path / "base.yaml").write_text(BASE)
     assert render(run, tree, "--base", "base.yaml", "--out", "-", "--check")[0] == 1
     assert render(run, tree, "--out", "-", "--check")[0] == 2
+
+
+def test_options_asked_for_turn_off_those_that_they_exclude(run: Run, tree: Tree, tmp_path: Path) -> None:
+    own = run("render", "kubelet-config", "--root", tree("dgx-h100")).stdout
+    now, told = merged(run, tree, tmp_path, own, "--option", "distribute-cpus-across-cores=true")
+    reason = "distribute-cpus-across-cores excludes it"
+    assert f'changed  cpuManagerPolicyOptions.full-pcpus-only: "true" -> "false" ({reason})\n' in told
+    assert (
+        f'  # {reason}\n  full-pcpus-only: "false"\n  # as asked for\n  distribute-cpus-across-cores: "true"\n' in now
+    )
+    assert "no two containers share one" not in now
+
+
+def test_a_limit_that_is_too_low_is_raised(run: Run, tree: Tree, tmp_path: Path) -> None:
+    limits = {}
+    for limit in ("16", "99"):
+        (tmp_path / "base.yaml").write_text(
+            HEAD + f"topologyManagerPolicyOptions: {{max-allowable-numa-nodes: '{limit}'}}\n"
+        )
+        done = run("render", "kubelet-config", "--root", tree("gb200-nvl"), "--base", "base.yaml")
+        limits[limit] = YAML(typ="safe").load(done.stdout)["topologyManagerPolicyOptions"]["max-allowable-numa-nodes"]
+    assert limits == {"16": "34", "99": "99"}

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numalign.kubelet import yaml
-from numalign.kubelet.view import kubelet_view
 from numalign.machine import Machine
 from numalign.plan import PlanWishes, make_plan
 from numalign.quantity import Quantity
@@ -97,7 +96,7 @@ def _item(lines: list[str], step: int) -> list[str]:
 
 
 def _merged(data: bytes, machine: Machine, wishes: PlanWishes) -> bytes:
-    asked = base_wishes(data, "base", wishes, len(kubelet_view(machine).nodes))
+    asked = base_wishes(data, "base", wishes)
     return merge(data, "base", make_plan(machine, asked), wishes.minor).data
 
 
@@ -129,7 +128,7 @@ def test_no_comment_of_an_earlier_run_is_left(machine_of: MachineOf, first: Plan
     head = b"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
     second = msgspec.structs.replace(second, minor=first.minor, options={})
     once = _merged(head, machine, first)
-    asked = base_wishes(once, "base", second, len(machine.numa_nodes))
+    asked = base_wishes(once, "base", second)
     plan = make_plan(machine, asked)
     twice = merge(once, "base", plan, asked.minor).data.decode()
     for field in ("reservedSystemCPUs", "topologyManagerScope", "topologyManagerPolicy"):
