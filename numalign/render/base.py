@@ -88,13 +88,20 @@ def merge(data: bytes, name: str, plan: Plan, minor: int) -> Merged:
     text = data.decode("utf-8-sig")
     document = _Document(text, parsed.value, plan)
     merged = mark + document.merged().encode()
-    if yaml.read(merged, name).value != document.wanted:
+    if not _holds(merged, document.wanted):
         raise CannotRead(
             f"{name}: it is written in a way that cannot be changed in place",
             hint="write it without anchors, aliases and merge keys and end its last line, or set by hand: "
             + ", ".join(dict.fromkeys(str(change.path[0]) for change in document.all_changes)),
         )
     return Merged(merged, tuple(change for change in document.all_changes if change.old is not None))
+
+
+def _holds(data: bytes, value: Any) -> bool:
+    try:
+        return bool(yaml.read(data, "").value == value)
+    except CannotRead:
+        return False
 
 
 def check_document(
@@ -241,10 +248,10 @@ class _Document:
         there, wanted = self.old[_LIST], self.wanted[_LIST]
         nodes = [_node(entry) for entry in wanted]
         gone = [i for i, entry in enumerate(there) if _node(entry) not in nodes]
-        if node is None or node.kind != "list" or len({_node(entry) for entry in there}) < len(there):
+        if node is None or node.kind != "list":
             self.editor.write((_LIST,))
             return
-        if gone and node.flow:
+        if (gone and node.flow) or len({_node(entry) for entry in there}) < len(there):
             self.editor.replace_whole((_LIST,))
             return
         for i in gone:

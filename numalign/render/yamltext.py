@@ -238,7 +238,7 @@ class TextEditor:
             return
         if node.items and node.items[-1].flow:
             blocks = [[f"- {inline(entry)}"] for entry in entries]
-        self._insert_lines(self._behind(node), self.column(node), [line for block in blocks for line in block])
+        self._insert_lines(node, self._behind(node), [line for block in blocks for line in block])
 
     def result(self) -> str:
         """The text with all changes made."""
@@ -279,6 +279,7 @@ class TextEditor:
             new = " " + inline(value, strict=self.json)
         elif isinstance(value, (dict, list)):
             new = self._flow_value(value, parent)
+            new = new if node.flow or node.kind in ("alias", "scalar") else "  " + new  # deeper than the key
         else:
             new = self._scalar(value, node, parent)
         self.removed.append((node.start, node.end))
@@ -309,14 +310,14 @@ class TextEditor:
             name = json.dumps(key) if self.json else _word(key)
             self._insert_flow(parent, [f"{name}{self._colon(parent)}{self._flow_value(value, parent)}"])
             return
-        column = self.column(parent)
         lines = lines or [f"{_word(key)}: {inline(value)}"]
         place = self.document_end if parent is self.root else self._behind(parent)
-        self._insert_lines(place, column, lines)
+        self._insert_lines(parent, place, lines)
 
-    def _insert_lines(self, place: int, column: int, lines: Sequence[str]) -> None:
+    def _insert_lines(self, parent: Node, place: int, lines: Sequence[str]) -> None:
         """Of several blocks that end at one place, the inner one has its lines first."""
-        self._edit(place, place, "".join(" " * column + line + self.newline for line in lines), -column)
+        indent = " " * self.column(parent)
+        self._edit(place, place, "".join(indent + line + self.newline for line in lines), -len(parent.path))
 
     def _edited(self, place: int) -> bool:
         return any(start == end == place for start, end, *_ in self.edits)

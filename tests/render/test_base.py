@@ -332,3 +332,29 @@ def test_a_limit_that_is_too_low_is_raised(run: Run, tree: Tree, tmp_path: Path)
         done = run("render", "kubelet-config", "--root", tree("gb200-nvl"), "--base", "base.yaml")
         limits[limit] = YAML(typ="safe").load(done.stdout)["topologyManagerPolicyOptions"]["max-allowable-numa-nodes"]
     assert limits == {"16": "34", "99": "99"}
+
+
+@pytest.mark.parametrize(
+    ("text", "comes"),
+    [
+        # an entry and a field are new at one place, and the list is not indented
+        (
+            "reservedMemory:\n- numaNode: 0\n",
+            'reservedMemory:\n- numaNode: 0\n  limits: {memory: "1295Mi"}\n- numaNode: 1\n',
+        ),
+        # a NUMA node that has two entries
+        ("reservedMemory: # a\n- &n {limits: {memory: 1Gi}} # b\n- *n\n", "# b\nreservedMemory: # a\n  [{limits: "),
+        ("kubeReserved:\n  cpu: |-\n    1\n\nmaxPods: 1\n", "kubeReserved:\n  cpu: |-\n    1\n\n  memory: "),
+    ],
+)
+def test_blocks_grow_where_they_end(text: str, comes: str, run: Run, tree: Tree, tmp_path: Path) -> None:
+    now, _ = merged(run, tree, tmp_path, HEAD + text, *STATIC)
+    assert now.startswith(HEAD + comes)
+
+
+def test_what_cannot_be_changed_in_place_is_said(run: Run, tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(HEAD + "clusterDomain: |\n  a")
+    status, _, told = render(run, tree, "--base", "base.yaml")
+    assert status == 3
+    assert told.startswith("numalign: base.yaml: it is written in a way that cannot be changed in place\n")
+    assert "set by hand: cpuManagerPolicy, cpuManagerPolicyOptions, reservedSystemCPUs" in told

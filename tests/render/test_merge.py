@@ -101,7 +101,7 @@ def _merged(data: bytes, machine: Machine, wishes: PlanWishes) -> bytes:
 
 
 @given(data=_documents(), first=st.sampled_from(WISHES[:5]), second=st.sampled_from(WISHES[:5]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_merging_again_changes_nothing_and_loses_nothing(
     machine_of: MachineOf, data: bytes, first: PlanWishes, second: PlanWishes
 ) -> None:
@@ -122,7 +122,7 @@ def test_merging_again_changes_nothing_and_loses_nothing(
 
 
 @given(first=st.sampled_from(WISHES), second=st.sampled_from(WISHES))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_no_comment_of_an_earlier_run_is_left(machine_of: MachineOf, first: PlanWishes, second: PlanWishes) -> None:
     machine = _machine(machine_of, "dgx-a100-nps4")
     head = b"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
