@@ -23,7 +23,7 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PLAIN_VALUES = frozenset(
     {"static", "Static", "none", "best-effort", "restricted", "single-numa-node", "container", "pod"}
 )
-_FAILURES = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+_FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What a template of the user's can come to, beside Jinja2's own errors."""
 
 
@@ -45,8 +45,13 @@ def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None,
         return _environment(sandboxed=False).get_template(template).render(given)
     from jinja2 import TemplateError
 
+    from numalign.render.sandbox import MAX_BYTES, bounded_memory
+
     try:
-        return _environment(sandboxed=True).from_string(own).render(given)
+        with bounded_memory():
+            return _environment(sandboxed=True).from_string(own).render(given)
+    except MemoryError as error:
+        raise DoesNotHold(f"{template}: the template fails: it needs more memory than {MAX_BYTES >> 20} MiB") from error
     except (TemplateError, *_FAILURES) as error:
         line = getattr(error, "lineno", None)
         place = f"{template}:{line}" if line else template
@@ -82,9 +87,9 @@ def _environment(*, sandboxed: bool) -> Environment:
 
     kind: type[Environment] = Environment
     if sandboxed:
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
+        from numalign.render.sandbox import Sandbox
 
-        kind = ImmutableSandboxedEnvironment
+        kind = Sandbox
     made = kind(
         loader=FileSystemLoader(_template_folders()),
         undefined=StrictUndefined,
