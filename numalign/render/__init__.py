@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-import textwrap
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from numalign import __version__
 from numalign.errors import DoesNotHold
 from numalign.machine import Machine
 from numalign.plan import Plan
-from numalign.words import headline, printable
+from numalign.render.filters import FILTERS, on_one_line
+from numalign.words import headline
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["fill"]
+__all__ = ["environment", "fill", "template_digest"]
 
-_WIDTH = 100
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_PLAIN_VALUES = frozenset(
-    {"static", "Static", "none", "best-effort", "restricted", "single-numa-node", "container", "pod"}
-)
 _FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What a template of the user's can come to, beside Jinja2's own errors."""
 
@@ -42,14 +38,14 @@ def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None,
         **values,
     }
     if own is None:
-        return _environment(sandboxed=False).get_template(template).render(given)
+        return _own(template, given)
     from jinja2 import TemplateError
 
     from numalign.render.sandbox import MAX_BYTES, bounded_memory
 
     try:
         with bounded_memory():
-            return _environment(sandboxed=True).from_string(own).render(given)
+            return environment(sandboxed=True).from_string(own).render(given)
     except MemoryError as error:
         raise DoesNotHold(f"{template}: the template fails: it needs more memory than {MAX_BYTES >> 20} MiB") from error
     except (TemplateError, *_FAILURES) as error:
@@ -60,29 +56,28 @@ def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None,
         ) from error
 
 
-def _field_lines(plan: Plan, indent: int = 0) -> list[str]:
-    """The configuration's fields as lines of YAML, each with its reason as a comment above it."""
-    lines: list[str] = []
-    for field, value in plan.configuration.items():
-        lines += _reason_lines(plan, field, indent)
-        if isinstance(value, dict):
-            lines.append(f"{field}:")
-            for name, entry in value.items():
-                lines += _reason_lines(plan, f"{field}.{name}", indent, inner=2)
-                lines.append(f"  {name}: {json.dumps(entry)}")
-        elif isinstance(value, list):
-            lines.append(f"{field}:")
-            for entry in value:
-                mark = "  - "
-                for name, inner in entry.items():
-                    lines.append(f"{mark}{name}: {json.dumps(inner)}")
-                    mark = "    "
-        else:
-            lines.append(f"{field}: {value if value in _PLAIN_VALUES else json.dumps(value)}")
-    return lines
+def _own(template: str, given: dict[str, Any]) -> str:
+    """One of the templates that come with numalign, from its Python where that is of the template as it is."""
+    from numalign.render.compiled import DIGEST, TEMPLATES
+
+    if template in TEMPLATES and template_digest() == DIGEST:
+        return "".join(TEMPLATES[template](given))
+    return environment(sandboxed=False).get_template(template).render(given)
 
 
-def _environment(*, sandboxed: bool) -> Environment:
+def template_digest() -> int:
+    """A number that changes with the templates."""
+    digest = 0
+    folder = next(filter(os.path.isdir, _template_folders()))
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".j2"):
+            with open(os.path.join(folder, name), "rb") as file:
+                digest = crc32(file.read(), digest)
+    return digest
+
+
+def environment(*, sandboxed: bool) -> Environment:
+    """Jinja2 as it reads the templates."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     kind: type[Environment] = Environment
@@ -98,63 +93,11 @@ def _environment(*, sandboxed: bool) -> Environment:
         lstrip_blocks=True,
         autoescape=False,
     )
-    made.filters.update(note=_note, quoted=_quoted, fields=_fields, flags=_flags)
-    made.finalize = _on_one_line
+    made.filters.update(FILTERS)
+    made.finalize = on_one_line
     return made
 
 
 def _template_folders() -> list[str]:
     """In a wheel the templates lie in the package, in a checkout beside it."""
     return [os.path.join(_HERE, "templates"), os.path.join(os.path.dirname(_HERE), "templates")]
-
-
-def _fields(plan: Plan, indent: int = 0) -> _Lines:
-    """The fields as YAML for a place `indent` blanks deep, where the first line stands already."""
-    return _Lines("\n".join(" " * indent + line if i else line for i, line in enumerate(_field_lines(plan, indent))))
-
-
-def _reason_lines(plan: Plan, field: str, indent: int, inner: int = 0) -> list[str]:
-    prefix = " " * inner + "# "
-    return textwrap.wrap(
-        printable(plan.reason(field)),
-        _WIDTH - indent,
-        initial_indent=prefix,
-        subsequent_indent=prefix,
-        break_on_hyphens=False,
-    )
-
-
-def _flags(plan: Plan) -> list[str]:
-    """The configuration as the kubelet's flags, without the dashes before them."""
-    from numalign.kubelet.flags import FLAGS, flag_texts
-
-    return [
-        f"{flag}={text}"
-        for flag, field in FLAGS.items()
-        if field in plan.configuration
-        for text in flag_texts(flag, plan.configuration[field])
-    ]
-
-
-def _note(text: str, indent: int = 0) -> _Lines:
-    """The text as comment lines."""
-    lines = textwrap.wrap(
-        printable(text), _WIDTH - indent, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
-    )
-    return _Lines(f"\n{' ' * indent}".join(lines))
-
-
-def _quoted(value: object) -> str:
-    """The value as JSON, which YAML and TOML read as well: texts in double quotes."""
-    return json.dumps(value)
-
-
-class _Lines(str):
-    """Text of several lines that a filter made and that may stand as it is."""
-
-    __slots__ = ()
-
-
-def _on_one_line(value: object) -> object:
-    """Names that come from the machine cannot break out of their line."""
-    return value if isinstance(value, _Lines) or not isinstance(value, str) else printable(value)
