@@ -178,7 +178,7 @@ class _Draft:
         self.gates: dict[str, str] = {}
         self.asked = {field: self._asked(field) for field in (CPU_OPTIONS, TOPOLOGY_OPTIONS)}
         for name in set(wishes.options) - {*self.asked[CPU_OPTIONS], *self.asked[TOPOLOGY_OPTIONS]}:
-            raise _unknown_option(name, wishes.minor)
+            raise _unknown_option(name, wishes.options[name], wishes.minor)
 
     def _asked(self, field: str) -> dict[str, str]:
         known = options(field, self.wishes.minor)
@@ -368,11 +368,11 @@ def _refuse_slow_memory(nodes: int) -> None:
         raise DoesNotHold(
             f"a static memory manager on {nodes} NUMA nodes takes the kubelet from a third of a second to hours for "
             "each pod, doubling with each NUMA node",
-            hint="leave --memory-manager static out",
+            hint="leave out --memory-manager static",
         )
 
 
-def _unknown_option(name: str, minor: int) -> NumalignError:
+def _unknown_option(name: str, value: str, minor: int) -> NumalignError:
     """The error for an option that the version does not have: such a kubelet would refuse it; or that none has."""
     others = [
         other
@@ -391,7 +391,7 @@ def _unknown_option(name: str, minor: int) -> NumalignError:
     near = get_close_matches(name, known, n=1)
     return WrongUsage(
         f"--option {name}: no kubelet has such an option",
-        hint=f"did you mean {near[0]}?" if near else f"Kubernetes 1.{minor} has {', '.join(known)}",
+        hint=f"did you mean --option {near[0]}={value}?" if near else f"Kubernetes 1.{minor} has {', '.join(known)}",
     )
 
 

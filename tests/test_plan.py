@@ -357,7 +357,7 @@ def test_what_the_version_or_machine_refuses_is_refused(
 def test_an_option_that_no_kubelet_has_is_wrong_usage(machine_of: MachineOf) -> None:
     with pytest.raises(WrongUsage) as refused:
         make_plan(machine_of("dgx-h100"), PlanWishes(options={"full-pcpus-onyl": "true"}))
-    assert refused.value.hint == "did you mean full-pcpus-only?"
+    assert refused.value.hint == "did you mean --option full-pcpus-only=true?"
 
 
 def test_many_numa_nodes_need_an_option_that_old_versions_do_not_have(machine_of: MachineOf) -> None:

@@ -261,9 +261,16 @@ def check_target(plan: Plan, wishes: PlanWishes, target: Target) -> dict[str, st
         if name in _asked_for(wishes) or name in _NEEDED:
             raise DoesNotHold(
                 f"--target {target.name} cannot express {name}: {lost[name]}",
-                hint="leave it out, or take another target",
+                hint=f"{_without(name)}, or take another target",
             )
     return lost
+
+
+def _without(name: str) -> str:
+    """How the plan comes out without a field."""
+    if name.endswith(_MAX_NODES):
+        return "--policy none"
+    return "leave out the --option that needs it" if name == "featureGates" else "leave it out"
 
 
 def _asked_for(wishes: PlanWishes) -> set[str]:

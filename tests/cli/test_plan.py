@@ -38,7 +38,7 @@ def test_scripts_get_it_as_json(run: Run, tree: Tree) -> None:
     ("words", "status", "says"),
     [
         (("--option", "full-pcpus-only"), 2, "NAME=VALUE is wanted"),
-        (("--option", "full-pcpus-onyl=true"), 2, "did you mean full-pcpus-only?"),
+        (("--option", "full-pcpus-onyl=true"), 2, "did you mean --option full-pcpus-only=true?"),
         (("--kube-reserved-memory", "1Gi"), 2, "add --memory-manager static"),
         (("--memory-manager", "static", "--kube-reserved-memory", "much"), 2, "an amount such as 2Gi"),
         (("--memory-manager", "static", "--kube-reserved-memory", "100Ti"), 1, "cannot be reserved"),
