@@ -247,6 +247,7 @@ def _row_of_more(node: _Node, homes: list[_Home], number: int) -> GpuShare:
     if not cpus:
         return _never(homes, number, _TOO_FEW)
     total = node.reach[-1]
+    containers = min(total // number, sum(home.exclusive for home in homes) // cpus)
     return GpuShare(
         numa_nodes=CpuSet(home.id for home in homes),
         gpus=number,
@@ -255,8 +256,8 @@ def _row_of_more(node: _Node, homes: list[_Home], number: int) -> GpuShare:
         memory_bytes=memory,
         nic_count=sum(len(home.nics) for home in homes) * number // total,
         nics=tuple(name for home in homes for name in home.nics),
-        containers=total // number,
-        stranded_gpus=total % number,
+        containers=containers,
+        stranded_gpus=total - containers * number,
     )
 
 

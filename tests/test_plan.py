@@ -213,10 +213,17 @@ def test_shares_leave_every_gpu_usable(machine_of: MachineOf) -> None:
 
 
 @pytest.mark.parametrize("name", machines.names())
+@pytest.mark.parametrize("per_numa", [None, 8])
 @pytest.mark.parametrize("policy", ["single-numa-node", "restricted"])
-def test_the_containers_of_a_share_fit_on_the_node_together(name: str, policy: str, machine_of: MachineOf) -> None:
+def test_the_containers_of_a_share_fit_on_the_node_together(
+    name: str, policy: str, per_numa: int | None, machine_of: MachineOf
+) -> None:
     machine = machine_of(name)
-    plan = make_plan(machine, PlanWishes(policy=policy))
+    try:
+        plan = make_plan(machine, PlanWishes(policy=policy, reserved=Wishes(cores_per_numa=per_numa)))
+    except DoesNotHold:
+        assert per_numa is not None
+        return
     exclusive = {node.numa_node: len(node.exclusive) for node in plan.numa_nodes}
     gpus = {node.numa_node: len(node.gpus) for node in plan.numa_nodes}
     for row in plan.shares.shares:
@@ -224,7 +231,8 @@ def test_the_containers_of_a_share_fit_on_the_node_together(name: str, policy: s
         if row.fewest_cpus == 0:
             assert all(gpus[id] // row.gpus * row.cpus <= exclusive[id] for id in homes)
         else:
-            assert row.fewest_cpus <= row.cpus <= sum(exclusive[id] for id in homes)
+            assert row.fewest_cpus <= row.cpus
+            assert 0 < row.containers * row.cpus <= sum(exclusive[id] for id in homes)
         assert row.containers * row.gpus + row.stranded_gpus == sum(gpus[id] for id in homes)
 
 

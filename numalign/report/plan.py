@@ -82,7 +82,8 @@ def _rows(table: ShareTable) -> Iterator[tuple[str, GpuShare]]:
 
 
 def _cpus(row: GpuShare, spanning: bool) -> str:
-    return f"{row.fewest_cpus}-{row.cpus}" if spanning and row.fewest_cpus else str(row.cpus)
+    several = spanning and 0 < row.fewest_cpus < row.cpus
+    return f"{row.fewest_cpus}-{row.cpus}" if several else str(row.cpus)
 
 
 def _nics(row: GpuShare) -> str:
