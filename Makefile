@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 FAST := $(shell [ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check bench build format schema clean
+.PHONY: help demo test check bench build format templates schema clean
 
 help:  ## these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -36,9 +36,13 @@ bench: $(INSTALLED)  ## whole processes beside lstopo and bare Python, and pods 
 	$(BIN)/python -m benchmarks.inspect
 	$(BIN)/python -m benchmarks.verify
 	$(BIN)/python -m benchmarks.admission
+	$(BIN)/python -m benchmarks.render
 
 build: $(INSTALLED)  ## wheel and sdist in dist/
 	$(BIN)/python -m build --quiet --outdir dist
+
+templates: $(INSTALLED)  ## the templates as Python, after a change in templates/
+	$(BIN)/python -m numalign.render.precompile
 
 schema: $(INSTALLED)  ## docs/schema from the model
 	$(BIN)/python -m numalign.schema docs/schema

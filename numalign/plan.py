@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
 
 from numalign.cpuset import CpuSet
-from numalign.errors import DoesNotHold
+from numalign.errors import DoesNotHold, NumalignError, WrongUsage
 from numalign.kubelet.document import typed
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import BOOLEANS, settings
@@ -26,7 +26,7 @@ from numalign.kubelet.versions import (
 )
 from numalign.kubelet.view import KubeletView, kubelet_view
 from numalign.machine import API_VERSION, Machine
-from numalign.reserve import Choice, Wishes, choose, places
+from numalign.reserve import Choice, Wishes, choose, gpus_on, known_cpus, places
 from numalign.reserve_memory import MemoryReservation, MemoryWishes, reserve_memory
 from numalign.shares import ShareTable, share_table
 from numalign.words import numa_nodes, share
@@ -90,6 +90,11 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
         """The CPUs that containers can have exclusively."""
         return CpuSet.from_mask(sum(node.exclusive.bits for node in self.numa_nodes))  # NUMA nodes share none
 
+    @property
+    def reserved_cpus(self) -> CpuSet:
+        """The CPUs that are kept for the system."""
+        return CpuSet.parse(self.configuration["reservedSystemCPUs"])
+
     def reason(self, field: str) -> str:
         """Why a field is as it is; empty where nothing was decided about it."""
         return next((decision.reason for decision in self.decisions if decision.field == field), "")
@@ -98,15 +103,26 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
 def make_plan(machine: Machine, wishes: PlanWishes | None = None) -> Plan:
     """The plan for a machine.
 
-    Raises DoesNotHold where a wish cannot be met on this machine or in this version, or where the kubelet would not
-    start on what was asked for.
+    Raises WrongUsage where there is no such option, and DoesNotHold where a wish cannot be met on this machine or in
+    this version, or where the kubelet would not start on what was asked for.
     """
     wishes = wishes or PlanWishes()
+    try:
+        return _made(machine, wishes)
+    except _WouldNotStart as refused:
+        raise DoesNotHold(refused.message, hint=_better(machine, wishes)) from refused
+
+
+def _made(machine: Machine, wishes: PlanWishes) -> Plan:
+    """The plan, and _WouldNotStart where the kubelet refuses it."""
     view = kubelet_view(machine)
     draft = _Draft(machine, view, wishes)
     policy = draft.topology_policy()
     cpu_options = draft.cpu_options()
-    choice = choose(machine, wishes.reserved, keep_l3=cpu_options.get(_L3) == "true")
+    split = not _on(cpu_options.get(_FULL))
+    choice = choose(machine, wishes.reserved, keep_l3=cpu_options.get(_L3) == "true", split=split)
+    if not split and _FULL not in draft.asked[CPU_OPTIONS] and _full_cores_give_none(machine, view, choice.cpus):
+        cpu_options[_FULL] = "false"
     memory = None
     if wishes.static_memory:
         _refuse_slow_memory(len(view.nodes))
@@ -124,7 +140,9 @@ def make_plan(machine: Machine, wishes: PlanWishes | None = None) -> Plan:
         configuration=draft.configuration,
         decisions=tuple(draft.decisions),
         numa_nodes=_node_plans(machine, choice.cpus, memory),
-        shares=share_table(machine, choice.cpus, memory, policy, per_core=max(view.cpus_per_core, 1)),
+        shares=share_table(
+            machine, choice.cpus, memory, policy, step=_step(view) if _on(cpu_options.get(_FULL)) else 1
+        ),
     )
 
 
@@ -133,6 +151,22 @@ _L3 = "prefer-align-cpus-by-uncorecache"
 _STRICT = "strict-cpu-reservation"
 _MAX_NODES = "max-allowable-numa-nodes"
 _CLOSEST = "prefer-closest-numa-nodes"
+
+
+def _on(value: str | None) -> bool:
+    """Whether an option is turned on, as the kubelet reads booleans."""
+    return BOOLEANS.get(value or "false", False)
+
+
+def _step(view: KubeletView) -> int:
+    """The number of CPUs in whose multiples full-pcpus-only gives them out."""
+    return max(view.cpus_per_core, 1)
+
+
+def _full_cores_give_none(machine: Machine, view: KubeletView, reserved: CpuSet) -> bool:
+    """Whether under full-pcpus-only no NUMA node has enough CPUs for a container: cores are not alike, or the kubelet
+    takes other CPUs for siblings than the kernel."""
+    return all(len(cpus - reserved) < _step(view) for cpus in places(machine).values())
 
 
 class _Draft:
@@ -148,7 +182,7 @@ class _Draft:
         self.gave_way: dict[str, str] = {}
         self.asked = {field: self._asked(field) for field in (CPU_OPTIONS, TOPOLOGY_OPTIONS)}
         for name in set(wishes.options) - {*self.asked[CPU_OPTIONS], *self.asked[TOPOLOGY_OPTIONS]}:
-            raise _unknown_option(name, wishes.minor)
+            raise _unknown_option(name, wishes.options[name], wishes.minor)
 
     def _asked(self, field: str) -> dict[str, str]:
         """The options that were asked for over those that are kept; of these, what the first exclude is turned off."""
@@ -205,10 +239,9 @@ class _Draft:
             self.configuration[TOPOLOGY_OPTIONS] = chosen
 
     def _policy_reason(self, policy: str) -> str:
-        machine = self.machine
-        homes = [gpu.numa_node for gpu in machine.gpus]
-        most = max((homes.count(node.id) for node in self.view.nodes), default=0)
-        nodes = len(self.view.nodes)
+        gpus, nodes = self.machine.gpus, len(self.view.nodes)
+        unknown = sum(gpu.numa_node is None for gpu in gpus)
+        most = max((len(gpus_on(self.machine, id)) for id in places(self.machine)), default=0)
         if policy == "none" and self.wishes.policy is None:
             return (
                 f"nothing is aligned: this machine has {nodes} NUMA nodes, and Kubernetes 1.{self.wishes.minor} starts "
@@ -219,11 +252,11 @@ class _Draft:
             "best-effort": "a container is aligned where that can be, and admitted all the same where not",
             "restricted": "a container comes from as few NUMA nodes as could hold it, or it is refused",
         }.get(policy, "a container's CPUs and devices come from one NUMA node, or it is refused")
-        if policy != "none" and None in homes and nodes > 1:
-            lost = share(homes.count(None), len(homes), "GPU")
+        if policy != "none" and unknown and most < len(gpus):
+            lost = share(unknown, len(gpus), "GPU")
             return f"{reason}; {lost} without a known NUMA node, which no policy aligns"
-        if policy == "single-numa-node" and most < len(homes):
-            return f"{reason}; a container can have at most {most} of the {len(homes)} GPUs"
+        if policy == "single-numa-node" and most < len(gpus):
+            return f"{reason}; a container can have at most {most} of the {len(gpus)} GPUs"
         return reason
 
     def _topology_options(self, policy: str) -> dict[str, str]:
@@ -282,7 +315,7 @@ class _Draft:
         )
         own = {name: value for name, value in chosen.items() if name not in self.asked[field]}
         if _FULL in own:
-            self._decide(f"{field}.{_FULL}", "true", "exclusive CPUs come as whole cores: no two containers share one")
+            self._decide(f"{field}.{_FULL}", own[_FULL], self._full_reason(own[_FULL]))
         if _L3 in own:
             groups = len(machine.l3_caches)
             self._decide(f"{field}.{_L3}", "true", f"a container's CPUs share an L3 where they fit: {groups} L3 groups")
@@ -294,11 +327,14 @@ class _Draft:
         each = ", ".join(
             f"{number} on {'each of ' if len(ids) > 1 else ''}{numa_nodes(ids)}" for number, ids in left.items()
         )
+        known = known_cpus(machine)
+        homeless = machine.online_cpus - known
         self._decide(
             "reservedSystemCPUs",
             str(choice.cpus),
-            f"kept from exclusive use: {len(choice.cpus)} of {len(machine.online_cpus)} CPUs ({choice.reason}); "
-            f"left for exclusive use: {each if machine.numa_nodes else 'the others'}",
+            f"kept from exclusive use: {len(choice.cpus)} of {len(known)} CPUs ({choice.reason}); "
+            f"left for exclusive use: {each if machine.numa_nodes else 'the others'}"
+            + (f"; the kubelet does not know CPUs {homeless}, which are in no NUMA node" if homeless else ""),
         )
         if _STRICT in options(field, self.wishes.minor) and _STRICT not in self.asked[field]:
             self._decide(
@@ -308,13 +344,23 @@ class _Draft:
                 "again with it; --option strict-cpu-reservation=true asks for it",
             )
 
+    def _full_reason(self, value: str) -> str:
+        if _on(value):
+            return "exclusive CPUs come as whole cores: no two containers share one"
+        cpus, cores = len(self.view.cpus), self.view.cores
+        return (
+            f"the kubelet reckons {_step(self.view)} CPUs a core here ({cpus} CPUs on {cores} cores), and on no NUMA "
+            "node are so many left: with it no container could have exclusive CPUs; without it two can share a core"
+        )
+
     def _with_asked(self, field: str, own: dict[str, str], asked: Mapping[str, str]) -> dict[str, str]:
         for name, value in asked.items():
             group = options(field, self.wishes.minor)[name]
             for gate in self._needed_gates(field, name):
                 self.gates[gate] = f"opens {name}, which is {group} in Kubernetes 1.{self.wishes.minor}"
             own[name] = value
-            reason = "as asked for" if name in self.wishes.options else "as it was"
+            cost = ": two containers can share a core" if name == _FULL and not _on(value) else ""
+            reason = f"as asked for{cost}" if name in self.wishes.options else "as it was"
             self._decide(f"{field}.{name}", value, self.gave_way.get(name, reason))
         return own
 
@@ -354,36 +400,71 @@ def _refuse_slow_memory(nodes: int) -> None:
         raise DoesNotHold(
             f"a static memory manager on {nodes} NUMA nodes takes the kubelet from a third of a second to hours for "
             "each pod, doubling with each NUMA node",
-            hint="leave --memory-manager static out",
+            hint="leave out --memory-manager static",
         )
 
 
-def _unknown_option(name: str, minor: int) -> DoesNotHold:
-    """The error for an option that the version does not have."""
+def _unknown_option(name: str, value: str, minor: int) -> NumalignError:
+    """The error for an option that the version does not have: such a kubelet would refuse it; or that none has."""
     others = [
         other
         for other in range(OLDEST, NEWEST + 1)
         if name in options(CPU_OPTIONS, other) or name in options(TOPOLOGY_OPTIONS, other)
     ]
     if others:
+        first = f"1.{others[0]}"
         return DoesNotHold(
-            f"--option {name}: Kubernetes 1.{minor} does not have it", hint=f"1.{others[0]} and newer have it"
+            f"--option {name}: Kubernetes 1.{minor} does not have it",
+            hint=f"{first} and newer have it: --kubernetes-version {first}",
         )
+    from difflib import get_close_matches
+
     known = sorted({*options(CPU_OPTIONS, minor), *options(TOPOLOGY_OPTIONS, minor)})
     near = get_close_matches(name, known, n=1)
-    return DoesNotHold(
+    return WrongUsage(
         f"--option {name}: no kubelet has such an option",
-        hint=f"did you mean {near[0]}?" if near else f"Kubernetes 1.{minor} has {', '.join(known)}",
+        hint=f"did you mean --option {near[0]}={value}?" if near else f"Kubernetes 1.{minor} has {', '.join(known)}",
     )
 
 
+class _WouldNotStart(DoesNotHold):
+    """The kubelet refuses the configuration."""
+
+
 def _refuse_problems(configuration: dict[str, Any], view: KubeletView, minor: int) -> None:
-    """Raises DoesNotHold where the kubelet would not start on the configuration."""
+    """Raises _WouldNotStart where the kubelet would not start on the configuration."""
     for problem in problems(settings(typed(configuration, minor), minor), view):
-        raise DoesNotHold(
-            f"Kubernetes 1.{minor} would not start on this machine with what was asked for: {problem.message}",
-            hint=problem.remedy,
+        raise _WouldNotStart(
+            f"Kubernetes 1.{minor} would not start on this machine with what was asked for: {problem.message}"
         )
+
+
+def _better(machine: Machine, wishes: PlanWishes) -> str | None:
+    """The first of the nearest other wishes that can be met, as options of the command line; None: there is none."""
+    for words, other in _nearest_wishes(machine, wishes):
+        with suppress(NumalignError):
+            _made(machine, other)
+            return words
+    return None
+
+
+def _nearest_wishes(machine: Machine, wishes: PlanWishes) -> Iterator[tuple[str, PlanWishes]]:
+    """What a person can ask for instead, the least different first."""
+    replace = msgspec.structs.replace
+    for name in wishes.options:
+        number = str(max(len(machine.numa_nodes), MAX_NUMA_NODES))
+        for value in ("true",) if name != _MAX_NODES else (number,):
+            yield f"--option {name}={value}", replace(wishes, options={**wishes.options, name: value})
+    if _FULL not in wishes.options:
+        yield f"--option {_FULL}=false", replace(wishes, options={**wishes.options, _FULL: "false"})
+    if wishes.policy is None:
+        yield "--policy restricted", replace(wishes, policy="restricted")
+    for name in wishes.options:
+        rest = {other: value for other, value in wishes.options.items() if other != name}
+        yield f"leave out --option {name}", replace(wishes, options=rest)
+    yield f"--kubernetes-version 1.{DEFAULT}", replace(wishes, minor=DEFAULT)
+    if wishes.policy is not None:
+        yield "leave out --policy", replace(wishes, policy=None)
 
 
 def _node_plans(machine: Machine, reserved: CpuSet, memory: MemoryReservation | None) -> tuple[NodePlan, ...]:
@@ -392,7 +473,7 @@ def _node_plans(machine: Machine, reserved: CpuSet, memory: MemoryReservation | 
             numa_node=id,
             reserved=cpus & reserved,
             exclusive=cpus - reserved,
-            gpus=CpuSet(gpu.index for gpu in machine.gpus if gpu.numa_node == id),
+            gpus=CpuSet(gpu.index for gpu in gpus_on(machine, id)),
             reserved_memory_bytes=memory.by_node[id].whole if memory and id in memory.by_node else None,
         )
         for id, cpus in places(machine).items()

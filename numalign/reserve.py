@@ -8,10 +8,10 @@ import msgspec
 
 from numalign.cpuset import CpuSet
 from numalign.errors import DoesNotHold
-from numalign.machine import Core, Machine
+from numalign.machine import Core, Gpu, Machine
 from numalign.words import numa_nodes
 
-__all__ = ["Choice", "Wishes", "choose", "managed_minimum", "places", "whole_cores"]
+__all__ = ["Choice", "Wishes", "choose", "gpus_on", "known_cpus", "managed_minimum", "places", "whole_cores"]
 
 
 class Wishes(msgspec.Struct, frozen=True):
@@ -31,12 +31,14 @@ class Choice(msgspec.Struct, frozen=True):
     reason: str
 
 
-def choose(machine: Machine, wishes: Wishes, *, keep_l3: bool = False) -> Choice:
-    """The CPUs to reserve; with `keep_l3` out of as few L3 groups as do, so that the others stay whole.
+def choose(machine: Machine, wishes: Wishes, *, keep_l3: bool = False, split: bool = False) -> Choice:
+    """The CPUs to reserve; with `keep_l3` out of as few L3 groups as do, so that the others stay whole; with `split`
+    a list may leave siblings, as the kubelet allows it without full-pcpus-only.
 
     Raises DoesNotHold where the wish cannot be met, with the nearest one that can as its hint.
     """
-    if len(machine.cores) < 2:
+    known = known_cpus(machine)
+    if sum(bool(core.cpus.bits & known.bits) for core in machine.cores) < 2:
         raise DoesNotHold(
             f"{machine.name or 'this machine'} has one core: the static CPU manager needs one for the system and one "
             "for the pods"
@@ -47,7 +49,7 @@ def choose(machine: Machine, wishes: Wishes, *, keep_l3: bool = False) -> Choice
             hint="numalign inspect names the files; read the host itself, or a whole snapshot of it",
         )
     if wishes.cpus is not None:
-        return Choice(_as_listed(machine, wishes.cpus), "as asked for, whole cores")
+        return _as_listed(machine, wishes.cpus, split=split)
     homes = _homes(machine, wishes.on, keep_l3=keep_l3)
     if wishes.count is not None:
         return _counted(machine, homes, wishes.count)
@@ -87,6 +89,19 @@ def places(machine: Machine) -> dict[int, CpuSet]:
     return {0: machine.online_cpus}
 
 
+def known_cpus(machine: Machine) -> CpuSet:
+    """The CPUs that the kubelet knows: those of the NUMA nodes, where there are some."""
+    return CpuSet.from_mask(sum(cpus.bits for cpus in places(machine).values()))  # NUMA nodes share none
+
+
+def gpus_on(machine: Machine, id: int) -> list[Gpu]:
+    """The GPUs of one of the `places`. Where none has a known NUMA node the kubelet takes them as fitting anywhere
+    (pkg/kubelet/cm/devicemanager, topology_hints.go): where there is one place, that is there."""
+    if len(places(machine)) == 1 and all(gpu.numa_node is None for gpu in machine.gpus):
+        return list(machine.gpus)
+    return [gpu for gpu in machine.gpus if gpu.numa_node == id]
+
+
 def _homes(machine: Machine, on: Sequence[int], *, keep_l3: bool) -> dict[int, list[Core]]:
     """The cores of each NUMA node to reserve on, in the order in which they are taken: isolated ones last. The NUMA
     node with the machine's first core comes first, since interrupts land there."""
@@ -121,42 +136,58 @@ def _taken(cores: Iterable[Core]) -> CpuSet:
     return CpuSet.from_mask(bits)
 
 
-def _as_listed(machine: Machine, reserved: CpuSet) -> CpuSet:
-    online, hint = machine.online_cpus, f"--reserved-cpus {_nearest(machine, reserved)}"
+def _as_listed(machine: Machine, reserved: CpuSet, *, split: bool) -> Choice:
+    known, hint = known_cpus(machine), f"--reserved-cpus {_nearest(machine, reserved)}"
     if not reserved:
         raise DoesNotHold("no CPUs would be reserved, and the static CPU manager does not start without any", hint=hint)
-    if not reserved <= online:
-        raise DoesNotHold(f"CPUs {reserved - online} are not online (online: {online})", hint=hint)
-    whole = whole_cores(machine, reserved)
-    if whole != reserved:
+    if not reserved <= known:
+        raise DoesNotHold(_not_known(machine, reserved, known), hint=hint)
+    siblings = whole_cores(machine, reserved) - reserved
+    if siblings and not split:
         raise DoesNotHold(
-            f"CPUs {reserved} leave their siblings {whole - reserved}, which full-pcpus-only can then never give out",
+            f"CPUs {reserved} leave their siblings {siblings}, which full-pcpus-only can then never give out",
             hint=hint,
         )
-    if reserved == online:
-        raise DoesNotHold(f"all {len(online)} CPUs would be reserved, and pods need at least one core", hint=hint)
-    return reserved
+    if reserved == known:
+        raise DoesNotHold(f"all {len(known)} CPUs would be reserved, and pods need at least one core", hint=hint)
+    if siblings:
+        return Choice(
+            reserved,
+            f"as asked for; the siblings {siblings} are given out, and share their cores with the system",
+        )
+    return Choice(reserved, "as asked for, whole cores")
+
+
+def _not_known(machine: Machine, reserved: CpuSet, known: CpuSet) -> str:
+    """Why some of the CPUs cannot be reserved."""
+    homeless, offline = reserved & (machine.online_cpus - known), reserved & machine.offline_cpus
+    if absent := reserved - machine.online_cpus - machine.offline_cpus:
+        return f"there are no CPUs {absent} on this machine: it has {machine.online_cpus | machine.offline_cpus}"
+    if offline:
+        return f"CPUs {offline} are offline (online: {machine.online_cpus})"
+    return f"CPUs {homeless} are in no NUMA node, and the kubelet does not know them (it knows {known})"
 
 
 def _nearest(machine: Machine, wanted: CpuSet) -> CpuSet:
-    """The whole cores that can be reserved and come nearest to `wanted`: its own, but for the last where they are all;
-    the first of the machine where none is online."""
-    cores = sorted(machine.cores, key=lambda core: core.cpus.first())
-    near = [core for core in cores if core.cpus.bits & wanted.bits] or cores[:1]
-    return _taken(near[:-1] if len(near) == len(cores) else near)
+    """The whole cores that can be reserved and come nearest to `wanted`: its own; where they are none or all, those
+    that are reserved where nothing is asked for."""
+    known = known_cpus(machine)
+    near = whole_cores(machine, wanted & known) & known
+    return near if near and near != known else _even(machine, _homes(machine, (), keep_l3=False)).cpus
 
 
 def _counted(machine: Machine, homes: dict[int, list[Core]], count: int) -> Choice:
     """So many CPUs, a core at a time in turn from each NUMA node."""
     below = taken = CpuSet()
+    known = known_cpus(machine)
     for core in _turns(homes):
         below, taken = taken, taken | core.cpus
-        if len(taken) >= count or taken == machine.online_cpus:
+        if len(taken) >= count or taken == known:
             break
-    if len(taken) == count and taken and taken != machine.online_cpus:
+    if len(taken) == count and taken and taken != known:
         return Choice(taken, f"{count} CPUs as asked for, whole cores from each NUMA node in turn")
-    near = [str(len(cpus)) for cpus in (below, taken) if cpus and cpus != machine.online_cpus]
-    if taken == machine.online_cpus and len(taken) <= count:
+    near = [str(len(cpus)) for cpus in (below, taken) if cpus and cpus != known]
+    if taken == known and len(taken) <= count:
         why = f"all {len(taken)} CPUs would be reserved, and pods need at least one core"
     elif len(taken) < count:
         why, near = f"{count} CPUs cannot be reserved there: there are {len(taken)}", near[-1:]
@@ -176,7 +207,7 @@ def _turns(homes: dict[int, list[Core]]) -> Iterator[Core]:
 
 def _per_place(machine: Machine, homes: dict[int, list[Core]], number: int) -> Choice:
     most = min(map(len, homes.values()))
-    if sum(map(len, homes.values())) == most * len(homes) == len(machine.cores):
+    if len(homes) == len(places(machine)) and sum(map(len, homes.values())) == most * len(homes):
         most -= 1  # pods need a core, too
     if not 1 <= number <= most:
         raise DoesNotHold(
@@ -194,12 +225,13 @@ def _per_place(machine: Machine, homes: dict[int, list[Core]], number: int) -> C
 def _even(machine: Machine, homes: dict[int, list[Core]]) -> Choice:
     """At least the managed platforms' share and a core on each NUMA node; then so many more that the cores that are
     left divide evenly among its GPUs, where that leaves at least one for each."""
-    minimum = managed_minimum(len(machine.online_cpus))
+    known = known_cpus(machine)
+    minimum = managed_minimum(len(known))
     needed = _at_least(homes, minimum)
     taken: list[Core] = []
     even: dict[tuple[int, int], list[int]] = {}
     for id, cores in homes.items():
-        gpus = sum(gpu.numa_node == id for gpu in machine.gpus)
+        gpus = len(gpus_on(machine, id))
         number = needed[id]
         left = len(cores) - number
         free = sum(not core.cpus.bits & machine.isolated_cpus.bits for core in cores)
@@ -208,8 +240,8 @@ def _even(machine: Machine, homes: dict[int, list[Core]]) -> Choice:
             even.setdefault((len(cores) - number, gpus), []).append(id)
         taken += cores[:number]
     cpus = _taken(taken)
-    asked = f"at least {minimum}m, as GKE and EKS keep on {len(machine.online_cpus)} CPUs"
-    if cpus == machine.online_cpus:
+    asked = f"at least {minimum}m, as GKE and EKS keep on {len(known)} CPUs"
+    if cpus == known:
         return _fewest(machine, homes, minimum, asked)
     notes = [
         f"{number} cores on {numa_nodes(ids)} divide evenly among {gpus} GPUs" for (number, gpus), ids in even.items()
@@ -219,9 +251,9 @@ def _even(machine: Machine, homes: dict[int, list[Core]]) -> Choice:
 
 def _fewest(machine: Machine, homes: dict[int, list[Core]], minimum: int, asked: str) -> Choice:
     """On a machine so small that a core on each NUMA node is all of it, or all of what may be reserved on."""
-    taken = CpuSet()
+    taken, known = CpuSet(), known_cpus(machine)
     for core in _turns(homes):
-        if taken and (1000 * len(taken) >= minimum or taken | core.cpus == machine.online_cpus):
+        if taken and (1000 * len(taken) >= minimum or taken | core.cpus == known):
             break
         taken |= core.cpus
     return Choice(taken, f"{asked}; a core on each NUMA node would be all of them")

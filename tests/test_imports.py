@@ -70,7 +70,7 @@ def test_a_module_has_one_subject(path: Path) -> None:
     [
         (["inspect", "-o", "json"], {"typer", "rich", "ruamel", "jinja2", "pynvml", "pyudev", "json"}),
         (["inspect"], {"typer", "ruamel", "jinja2", "pynvml", "pyudev"}),
-        (["render", "kubelet-config"], {"typer", "rich", "ruamel", "pynvml", "pyudev"}),
+        (["render", "kubelet-config"], {"typer", "rich", "ruamel", "jinja2", "pynvml", "pyudev"}),
         (["verify", "--config", "CONFIG"], {"typer", "jinja2", "pynvml", "pyudev"}),
     ],
 )

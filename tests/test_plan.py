@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numalign.cpuset import CpuSet
-from numalign.errors import DoesNotHold
+from numalign.errors import DoesNotHold, WrongUsage
 from numalign.kubelet.document import typed
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import reservation
@@ -181,7 +181,19 @@ def test_requests_that_restricted_refuses_although_they_fit_are_named() -> None:
     assert plan.configuration["reservedSystemCPUs"] == "0,8,16,24,32,40,48,56,64,72,80,88,96,104,112,120"
     # 14 of 16 CPUs are left on each NUMA node: 7 of them have 98, and hold 112 by the kubelet's reckoning
     assert plan.shares.restricted_refuses == ("16", "30-32", "44-48", "58-64", "72-80", "86-96", "100-112")
-    assert plan.shares.largest.cpus == 112
+    assert plan.shares.largest.cpus == 98
+
+
+@pytest.mark.parametrize("cores", range(1, 8))
+def test_the_requests_that_restricted_refuses_are_those_that_need_more_numa_nodes_than_they_are_held_to(
+    cores: int,
+) -> None:
+    plan = make_plan(eight_nodes(), PlanWishes(policy="restricted", reserved=Wishes(cores_per_numa=cores)))
+    left = 16 - 2 * cores
+    refused = {cpus for cpus in range(2, 8 * left + 1, 2) if -(-cpus // 16) < -(-cpus // left)}
+    ranges = [tuple(map(int, text.split("-"))) for text in plan.shares.restricted_refuses]
+    assert [cpus for ends in ranges for cpus in range(ends[0], ends[-1] + 1, 2)] == sorted(refused)
+    assert plan.shares.largest.cpus == max(set(range(2, 8 * left + 1, 2)) - refused, default=0)
 
 
 def test_shares_leave_every_gpu_usable(machine_of: MachineOf) -> None:
@@ -192,17 +204,26 @@ def test_shares_leave_every_gpu_usable(machine_of: MachineOf) -> None:
         (2, 52, 2, 4, 0),
         (3, 78, 3, 2, 2),
         (4, 104, 4, 2, 0),
+        *((number, 0, 0, 0, 8) for number in (5, 6, 7, 8)),
     ]
+    assert {row.never for row in rows.values()} == {None, "no NUMA node has so many"}
     for node in plan.numa_nodes:
         assert len(node.gpus) * rows[1].cpus <= len(node.exclusive)
     assert (plan.shares.largest.cpus, plan.shares.largest.gpus) == (104, 4)
 
 
 @pytest.mark.parametrize("name", machines.names())
+@pytest.mark.parametrize("per_numa", [None, 8])
 @pytest.mark.parametrize("policy", ["single-numa-node", "restricted"])
-def test_the_containers_of_a_share_fit_on_the_node_together(name: str, policy: str, machine_of: MachineOf) -> None:
+def test_the_containers_of_a_share_fit_on_the_node_together(
+    name: str, policy: str, per_numa: int | None, machine_of: MachineOf
+) -> None:
     machine = machine_of(name)
-    plan = make_plan(machine, PlanWishes(policy=policy))
+    try:
+        plan = make_plan(machine, PlanWishes(policy=policy, reserved=Wishes(cores_per_numa=per_numa)))
+    except DoesNotHold:
+        assert per_numa is not None
+        return
     exclusive = {node.numa_node: len(node.exclusive) for node in plan.numa_nodes}
     gpus = {node.numa_node: len(node.gpus) for node in plan.numa_nodes}
     for row in plan.shares.shares:
@@ -210,8 +231,90 @@ def test_the_containers_of_a_share_fit_on_the_node_together(name: str, policy: s
         if row.fewest_cpus == 0:
             assert all(gpus[id] // row.gpus * row.cpus <= exclusive[id] for id in homes)
         else:
-            assert row.fewest_cpus <= row.cpus <= sum(exclusive[id] for id in homes)
+            assert row.fewest_cpus <= row.cpus
+            assert 0 < row.containers * row.cpus <= sum(exclusive[id] for id in homes)
         assert row.containers * row.gpus + row.stranded_gpus == sum(gpus[id] for id in homes)
+
+
+def test_shares_that_restricted_refuses_are_named_with_the_reason(machine_of: MachineOf) -> None:
+    wishes = PlanWishes(policy="restricted", reserved=Wishes(cores_per_numa=30))
+    rows = make_plan(machine_of("dgx-h100"), wishes).shares.shares
+    why = "so many need 2 NUMA nodes, and restricted wants as many for the CPUs: at least 114, and 104 are left"
+    assert [(row.gpus, row.never) for row in rows] == [(n, None if n < 5 else why) for n in range(1, 9)]
+
+
+def test_under_restricted_aligned_memory_needs_as_many_numa_nodes_as_the_gpus(machine_of: MachineOf) -> None:
+    machine = machine_of("gpus-uneven")
+    least, most = 3 * 503 << 30, 4 * 504 << 30
+    for static, within in ((False, False), (True, True)):
+        plan = make_plan(machine, PlanWishes(policy="restricted", static_memory=static))
+        row = next(row for row in plan.shares.shares if row.gpus == 8)
+        assert (least < (row.memory_bytes or 0) < most) == within
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "largest"),
+    [
+        # GPUs on NUMA nodes 0 and 2, more CPUs on the others
+        ("gpus-uneven", "single-numa-node", (42, 3)),
+        # all GPUs on one NUMA node: with CPUs of both restricted refuses them
+        ("gpus-one-socket", "restricted", (60, 3)),
+        ("gpus-one-socket", "best-effort", (122, 3)),
+        # no GPU has a NUMA node, so none keeps a container from its CPUs
+        ("vm-all-unknown", "single-numa-node", (54, 8)),
+        ("dgx-h100", "restricted", (208, 8)),
+    ],
+)
+def test_the_largest_container_is_one_that_fits_as_a_whole(
+    name: str, policy: str, largest: tuple[int, int], machine_of: MachineOf
+) -> None:
+    found = make_plan(machine_of(name), PlanWishes(policy=policy)).shares.largest
+    assert (found.cpus, found.gpus) == largest
+
+
+def test_gpus_without_a_numa_node_are_those_of_the_only_one(machine_of: MachineOf) -> None:
+    machine = machine_of("gh200")
+    gpus = tuple(msgspec.structs.replace(gpu, numa_node=None) for gpu in machine.gpus)
+    plan = make_plan(msgspec.structs.replace(machine, gpus=gpus))
+    assert "GPU" not in plan.reason("topologyManagerPolicy")
+    assert [(row.gpus, row.cpus, row.never) for row in plan.shares.shares] == [(1, 71, None)]
+
+
+def test_without_full_cores_any_number_of_cpus_can_be_had(machine_of: MachineOf) -> None:
+    wishes = PlanWishes(reserved=Wishes(cpus=CpuSet((0,))), options={"full-pcpus-only": "false"})
+    plan = make_plan(machine_of("dgx-h100"), wishes)
+    assert (plan.configuration["reservedSystemCPUs"], plan.shares.step, plan.shares.largest.cpus) == ("0", 1, 112)
+    assert "the siblings 112 are given out, and share their cores" in plan.reason("reservedSystemCPUs")
+    assert "share a core" in plan.reason("cpuManagerPolicyOptions.full-pcpus-only")
+
+
+def test_where_whole_cores_would_leave_no_container_any_cpu_they_are_left_off() -> None:
+    """Two CPUs of one core id, but no siblings to the kernel, on each NUMA node: one core of two to the kubelet."""
+    plain = eight_nodes()
+    cores = tuple(
+        Core(cpus=CpuSet((n,)), socket=0, die=None, numa_node=n // 2, l3=None, core_id=n // 2) for n in range(8)
+    )
+    nodes = tuple(
+        msgspec.structs.replace(node, cpus=CpuSet((2 * node.id, 2 * node.id + 1))) for node in plain.numa_nodes[:4]
+    )
+    machine = msgspec.structs.replace(plain, cores=cores, numa_nodes=nodes, online_cpus=CpuSet(range(8)))
+    plan = make_plan(machine)
+    assert plan.configuration["cpuManagerPolicyOptions"] == {"full-pcpus-only": "false"}
+    assert "2 CPUs a core here (8 CPUs on 4 cores)" in plan.reason("cpuManagerPolicyOptions.full-pcpus-only")
+    assert plan.shares.largest.cpus == 1
+    asked = make_plan(machine, PlanWishes(options={"full-pcpus-only": "true"}))
+    assert (asked.configuration["cpuManagerPolicyOptions"]["full-pcpus-only"], asked.shares.largest.cpus) == ("true", 0)
+
+
+def test_cpus_that_are_in_no_numa_node_are_said_and_not_counted(machine_of: MachineOf) -> None:
+    machine = machine_of("cpus-without-node")
+    homeless = machine.online_cpus - CpuSet.from_mask(sum(node.cpus.bits for node in machine.numa_nodes))
+    assert homeless
+    reason = make_plan(machine).reason("reservedSystemCPUs")
+    assert f"the kubelet does not know CPUs {homeless}, which are in no NUMA node" in reason
+    assert f" of {len(machine.online_cpus) - len(homeless)} CPUs (" in reason
+    with pytest.raises(DoesNotHold, match="are in no NUMA node"):
+        make_plan(machine, PlanWishes(reserved=Wishes(cpus=homeless)))
 
 
 def test_options_open_the_gates_that_they_need(machine_of: MachineOf) -> None:
@@ -228,10 +331,14 @@ def test_options_open_the_gates_that_they_need(machine_of: MachineOf) -> None:
 @pytest.mark.parametrize(
     ("options", "minor", "says", "hint"),
     [
-        ({"strict-cpu-reservation": "true"}, 31, "1.31 does not have it", "1.32 and newer"),
-        ({"full-pcpus-onyl": "true"}, 36, "no kubelet has such an option", "did you mean full-pcpus-only?"),
-        ({"align-by-socket": "true"}, 36, "incompatible with CPUManager align-by-socket", "restricted"),
-        ({"max-allowable-numa-nodes": "4"}, 36, "should not be less than 8", "max-allowable-numa-nodes"),
+        ({"strict-cpu-reservation": "true"}, 31, "1.31 does not have it", "--kubernetes-version 1.32"),
+        ({"align-by-socket": "true"}, 36, "incompatible with CPUManager align-by-socket", "--policy restricted"),
+        ({"max-allowable-numa-nodes": "4"}, 36, "should not be less than 8", "--option max-allowable-numa-nodes=8"),
+        ({"full-pcpus-only": "maybe"}, 36, "bad value", "--option full-pcpus-only=true"),
+        (
+            {"distribute-cpus-across-cores": "true", "distribute-cpus-across-numa": "true"},
+            *(36, "can not be used", "leave out --option distribute-cpus-across-cores"),
+        ),
     ],
 )
 def test_what_the_version_or_machine_refuses_is_refused(
@@ -240,7 +347,24 @@ def test_what_the_version_or_machine_refuses_is_refused(
     with pytest.raises(DoesNotHold) as refused:
         make_plan(machine_of("dgx-h100"), PlanWishes(options=options, minor=minor))
     assert says in refused.value.message
-    assert hint in (refused.value.hint or "")
+    assert (refused.value.hint or "").endswith(hint)
+    instead, version = dict(options), minor
+    match hint.split():
+        case ["--option", text]:
+            name, _, value = text.partition("=")
+            instead[name] = value
+        case ["leave", "out", "--option", name]:
+            del instead[name]
+        case ["--kubernetes-version", text]:
+            version = int(text.removeprefix("1."))
+    policy = "restricted" if "--policy" in hint else None
+    make_plan(machine_of("dgx-h100"), PlanWishes(options=instead, minor=version, policy=policy))
+
+
+def test_an_option_that_no_kubelet_has_is_wrong_usage(machine_of: MachineOf) -> None:
+    with pytest.raises(WrongUsage) as refused:
+        make_plan(machine_of("dgx-h100"), PlanWishes(options={"full-pcpus-onyl": "true"}))
+    assert refused.value.hint == "did you mean --option full-pcpus-only=true?"
 
 
 def test_many_numa_nodes_need_an_option_that_old_versions_do_not_have(machine_of: MachineOf) -> None:

@@ -88,9 +88,9 @@ def _named(hint: str, refused: Wishes) -> list[Wishes]:
 @pytest.mark.parametrize(
     ("wishes", "hint"),
     [
-        (Wishes(cpus=CpuSet.parse("0-111")), "--reserved-cpus 0-110,112-222"),
+        (Wishes(cpus=CpuSet.parse("0-111")), "--reserved-cpus 0-3,56-59,112-115,168-171"),
         (Wishes(cpus=CpuSet.parse("0-1,500")), "--reserved-cpus 0-1,112-113"),
-        (Wishes(cpus=CpuSet.parse("500")), "--reserved-cpus 0,112"),
+        (Wishes(cpus=CpuSet.parse("500")), "--reserved-cpus 0-3,56-59,112-115,168-171"),
         (Wishes(count=3), "--reserved-cpu-count 2 or 4"),
         (Wishes(count=224), "--reserved-cpu-count 222"),
         (Wishes(cores_per_numa=56), "--reserved-cores-per-numa 55"),

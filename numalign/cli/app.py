@@ -130,4 +130,6 @@ def _declaration(command: Command, parameter: inspect.Parameter) -> tuple[Any, A
         "choice": Literal[row.choices] if row.choices else str,
         "list": list[str],
     }
-    return kinds[row.takes], typer.Option(*row.flags, help=_help(row), metavar=row.metavar, envvar=row.environment)
+    return kinds[row.takes], typer.Option(
+        *row.flags, help=_help(row), metavar=row.metavar, envvar=row.environment, case_sensitive=False
+    )

@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from numalign.cli.files import emit
 from numalign.errors import DoesNotHold, WrongUsage
+from numalign.words import count, device_list
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numalign.machine import Machine
     from numalign.plan import Plan
     from numalign.shares import GpuShare
 
@@ -43,14 +49,16 @@ def pod(
     if nic is not None and not _RESOURCE.fullmatch(nic):
         raise WrongUsage(f"--nic {nic}: the name of a resource is wanted", hint="such as rdma/hca_shared_devices_a")
     found, plan = planned(root, machine, nvml, wishes)
-    row = _share(plan, int(gpus))
+    row = _share(plan, int(gpus), lambda: _elsewhere(found, int(gpus), wishes))
     if row.memory_bytes is None:
         raise DoesNotHold("the memory of this machine's NUMA nodes is not known, so the pod has no share of it")
     devices = {_GPU: row.gpus}
     if nic is not None and not row.nic_count:
+        enough = next((f"--gpus {other.gpus}, or " for other in plan.shares.shares if other.nic_count), "")
+        near = f"they share {device_list(row.nics)}" if row.nics else "none is near"
         raise DoesNotHold(
-            f"{row.gpus} GPUs have no NIC of their own: {len(row.nics)} near them",
-            hint="ask for more GPUs, or no --nic",
+            f"{count(row.gpus, 'GPU')} cannot have a NIC without the other GPUs': {near}",
+            hint=f"{enough}leave out --nic",
         )
     if nic is not None:
         devices[nic] = row.nic_count
@@ -69,22 +77,52 @@ def pod(
     return 0
 
 
-def _share(plan: Plan, gpus: int) -> GpuShare:
-    """The row of so many GPUs; of several NUMA nodes the one with the least, so that the pod fits on each."""
-    rows = [row for row in plan.shares.shares if row.gpus == gpus and row.cpus]
-    if not rows:
-        most = plan.shares.largest.gpus
-        if not most:
-            raise DoesNotHold("no NUMA node is known to have a GPU, so there are no shares")
-        if gpus <= most:
-            raise DoesNotHold(f"{gpus} GPUs have no CPU of their own on this machine", hint="reserve fewer CPUs")
-        raise DoesNotHold(
-            f"no container can have {gpus} GPUs under {plan.shares.policy} on this machine: at most {most}",
-            hint=f"--gpus {most}, or --policy restricted"
-            if plan.shares.policy == "single-numa-node"
-            else f"--gpus {most}",
-        )
-    return min(rows, key=lambda row: (row.cpus, row.memory_bytes or 0))
+def _share(plan: Plan, gpus: int, elsewhere: Callable[[], str | None]) -> GpuShare:
+    """The row of so many GPUs; of several NUMA nodes the one with the least, so that the pod fits on each.
+
+    Raises DoesNotHold where there is none, with what can be asked for instead as its hint.
+    """
+    admitted = [row for row in plan.shares.shares if row.never is None]
+    rows = [row for row in admitted if row.gpus == gpus]
+    if rows:
+        return min(rows, key=lambda row: (row.cpus, row.memory_bytes or 0))
+    numbers = sorted({row.gpus for row in admitted})
+    nearest = max((number for number in numbers if number <= gpus), default=min(numbers, default=None))
+    hints = [f"--gpus {nearest}"] if nearest else []
+    why = next((row.never for row in plan.shares.shares if row.gpus == gpus), None)
+    if why is not None:
+        message = f"no container can have {count(gpus, 'GPU')} with CPUs under {plan.shares.policy} here: {why}"
+        other = elsewhere()
+        hints += [other] if other else []
+    elif numbers:
+        message = f"no container can have {gpus} GPUs here: {count(max(numbers), 'GPU')} at most"
+    elif plan.shares.shares:
+        message = f"no container can have GPUs with CPUs here: {plan.shares.shares[0].never}"
+    else:
+        message = "no NUMA node is known to have a GPU, so there are no shares"
+    raise DoesNotHold(message, hint=", or ".join(hints) or None)
+
+
+def _elsewhere(machine: Machine, gpus: int, given: Mapping[str, Any]) -> str | None:
+    """The first other wish under which a container can have so many GPUs, as options of the command line."""
+    from contextlib import suppress
+
+    from numalign.cli.wishes import plan_wishes
+    from numalign.errors import NumalignError
+    from numalign.plan import make_plan
+    from numalign.reserve import Wishes
+
+    asked = plan_wishes(**given)
+    others = {
+        "--policy restricted": msgspec.structs.replace(asked, policy="restricted"),
+        "reserve fewer CPUs": msgspec.structs.replace(asked, reserved=Wishes()),
+        "--policy best-effort": msgspec.structs.replace(asked, policy="best-effort"),
+    }
+    for words, wishes in others.items():
+        with suppress(NumalignError):
+            if any(row.gpus == gpus and row.never is None for row in make_plan(machine, wishes).shares.shares):
+                return words
+    return None
 
 
 def _note(row: GpuShare) -> str:

@@ -100,6 +100,6 @@ def _value(row: Option, rest: object, written: str | None) -> str | bool | None:
     value = next(rest, None) if written is None else written  # type: ignore[call-overload]
     if not isinstance(value, str) or (written is None and value.startswith("-") and value != "-"):
         return None
-    if (row.choices and value not in row.choices) or not (value or row.may_be_empty):
-        return None
-    return value
+    if row.choices:
+        return next((choice for choice in row.choices if choice == value.lower()), None)
+    return value if value or row.may_be_empty else None

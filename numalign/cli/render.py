@@ -51,7 +51,7 @@ def kubelet_config(
     """
     from numalign.cli.wishes import plan_wishes
     from numalign.plan import make_plan
-    from numalign.render.targets import check_target
+    from numalign.render.targets import check_target, for_version
 
     row = _target(target)
     if base is not None and (target not in ("kubelet", "drop-in") or template is not None):
@@ -65,6 +65,7 @@ def kubelet_config(
         asked = base_wishes(existing, base or "", asked)
     plan = make_plan(found, asked)
     lost = check_target(plan, asked, row)
+    row = for_version(row, asked.minor)
     if existing is not None:
         data, changes = _merged(existing, base or "", found, plan, asked.minor)
     else:
@@ -92,16 +93,13 @@ def _merged(existing: bytes, base: str, machine: Machine, plan: Plan, minor: int
 
 
 def _target(name: str) -> Target:
-    from numalign.render.targets import TARGETS
+    from numalign.render.targets import TARGETS, near_target
 
     if name in TARGETS:
         return TARGETS[name]
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, TARGETS, n=1)
-    raise WrongUsage(
-        f"--target {name}: there is no such target", hint=f"did you mean {near[0]}?" if near else ", ".join(TARGETS)
-    )
+    near = near_target(name)
+    hint = f"did you mean --target {near}?" if near else f"there are {', '.join(TARGETS)}"
+    raise WrongUsage(f"--target {name}: there is no such target", hint=hint)
 
 
 def _filled(

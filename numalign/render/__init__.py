@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
-import textwrap
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from numalign import __version__
 from numalign.errors import DoesNotHold
 from numalign.machine import Machine
 from numalign.plan import Plan
-from numalign.words import headline, printable
+from numalign.render.filters import FILTERS, on_one_line
+from numalign.words import headline
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["comment_lines", "entry_lines", "field_lines", "fill", "item_lines"]
+__all__ = ["environment", "fill", "template_digest"]
 
-_WIDTH = 100
-_NARROW = 40
-"""The widths of a line with a comment: the most, and the least where it stands deep."""
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_PLAIN_VALUES = frozenset(
-    {"static", "Static", "none", "best-effort", "restricted", "single-numa-node", "container", "pod"}
-)
-_FAILURES = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+_FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What a template of the user's can come to, beside Jinja2's own errors."""
 
 
@@ -45,11 +38,16 @@ def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None,
         **values,
     }
     if own is None:
-        return _environment(sandboxed=False).get_template(template).render(given)
+        return _own(template, given)
     from jinja2 import TemplateError
 
+    from numalign.render.sandbox import MAX_BYTES, bounded_memory
+
     try:
-        return _environment(sandboxed=True).from_string(own).render(given)
+        with bounded_memory():
+            return environment(sandboxed=True).from_string(own).render(given)
+    except MemoryError as error:
+        raise DoesNotHold(f"{template}: the template fails: it needs more memory than {MAX_BYTES >> 20} MiB") from error
     except (TemplateError, *_FAILURES) as error:
         line = getattr(error, "lineno", None)
         place = f"{template}:{line}" if line else template
@@ -58,54 +56,35 @@ def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None,
         ) from error
 
 
-def field_lines(plan: Plan, field: str, indent: int = 0, *, step: int = 2, offset: int = 2) -> list[str]:
-    """A field of the configuration as lines of YAML, each with its reason as a comment above it. `indent` says how deep
-    the lines will stand, `step` and `offset` how deep maps and lists stand below their key."""
-    value = plan.configuration[field]
-    lines = _reason_lines(plan, field, indent)
-    if isinstance(value, dict):
-        lines.append(f"{field}:")
-        for name in value:
-            lines += [" " * step + line for line in entry_lines(plan, field, name, indent + step)]
-    elif isinstance(value, list):
-        lines.append(f"{field}:")
-        for entry in value:
-            lines += [" " * offset + line for line in item_lines(entry)]
-    else:
-        lines.append(f"{field}: {value if value in _PLAIN_VALUES else json.dumps(value)}")
-    return lines
+def _own(template: str, given: dict[str, Any]) -> str:
+    """One of the templates that come with numalign, from its Python where that is of the template as it is."""
+    from numalign.render.compiled import DIGEST, TEMPLATES
+
+    if template in TEMPLATES and template_digest() == DIGEST:
+        return "".join(TEMPLATES[template](given))
+    return environment(sandboxed=False).get_template(template).render(given)
 
 
-def entry_lines(plan: Plan, field: str, name: str, indent: int) -> list[str]:
-    """An entry of a map, with its reason above it."""
-    return [*_reason_lines(plan, f"{field}.{name}", indent), f"{name}: {json.dumps(plan.configuration[field][name])}"]
+def template_digest() -> int:
+    """A number that changes with the templates."""
+    digest = 0
+    folder = next(filter(os.path.isdir, _template_folders()))
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".j2"):
+            with open(os.path.join(folder, name), "rb") as file:
+                digest = crc32(file.read(), digest)
+    return digest
 
 
-def item_lines(entry: Mapping[str, Any]) -> list[str]:
-    """An entry of a list."""
-    marks = ("- ", *["  "] * len(entry))
-    return [f"{mark}{name}: {json.dumps(inner)}" for mark, (name, inner) in zip(marks, entry.items(), strict=False)]
-
-
-def comment_lines(text: str, indent: int = 0) -> list[str]:
-    """The text as comment lines that will stand `indent` deep."""
-    return textwrap.wrap(
-        printable(text),
-        max(_WIDTH - indent, _NARROW),
-        initial_indent="# ",
-        subsequent_indent="# ",
-        break_on_hyphens=False,
-    )
-
-
-def _environment(*, sandboxed: bool) -> Environment:
+def environment(*, sandboxed: bool) -> Environment:
+    """Jinja2 as it reads the templates."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     kind: type[Environment] = Environment
     if sandboxed:
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
+        from numalign.render.sandbox import Sandbox
 
-        kind = ImmutableSandboxedEnvironment
+        kind = Sandbox
     made = kind(
         loader=FileSystemLoader(_template_folders()),
         undefined=StrictUndefined,
@@ -114,54 +93,11 @@ def _environment(*, sandboxed: bool) -> Environment:
         lstrip_blocks=True,
         autoescape=False,
     )
-    made.filters.update(note=_note, quoted=_quoted, fields=_fields, flags=_flags)
-    made.finalize = _on_one_line
+    made.filters.update(FILTERS)
+    made.finalize = on_one_line
     return made
 
 
 def _template_folders() -> list[str]:
     """In a wheel the templates lie in the package, in a checkout beside it."""
     return [os.path.join(_HERE, "templates"), os.path.join(os.path.dirname(_HERE), "templates")]
-
-
-def _fields(plan: Plan, indent: int = 0) -> _Lines:
-    """The fields as YAML for a place `indent` blanks deep, where the first line stands already."""
-    lines = [line for field in plan.configuration for line in field_lines(plan, field, indent)]
-    return _Lines("\n".join(" " * indent + line if i else line for i, line in enumerate(lines)))
-
-
-def _reason_lines(plan: Plan, field: str, indent: int) -> list[str]:
-    return comment_lines(plan.reason(field), indent)
-
-
-def _flags(plan: Plan) -> list[str]:
-    """The configuration as the kubelet's flags, without the dashes before them."""
-    from numalign.kubelet.flags import FLAGS, flag_texts
-
-    return [
-        f"{flag}={text}"
-        for flag, field in FLAGS.items()
-        if field in plan.configuration
-        for text in flag_texts(flag, plan.configuration[field])
-    ]
-
-
-def _note(text: str, indent: int = 0) -> _Lines:
-    """The text as comment lines."""
-    return _Lines(f"\n{' ' * indent}".join(comment_lines(text, indent)))
-
-
-def _quoted(value: object) -> str:
-    """The value as JSON, which YAML and TOML read as well: texts in double quotes."""
-    return json.dumps(value)
-
-
-class _Lines(str):
-    """Text of several lines that a filter made and that may stand as it is."""
-
-    __slots__ = ()
-
-
-def _on_one_line(value: object) -> object:
-    """Names that come from the machine cannot break out of their line."""
-    return value if isinstance(value, _Lines) or not isinstance(value, str) else printable(value)

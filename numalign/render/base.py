@@ -17,7 +17,7 @@ from numalign.kubelet.versions import CPU_OPTIONS, TOPOLOGY_OPTIONS
 from numalign.kubelet.view import KubeletView
 from numalign.plan import Plan, PlanWishes
 from numalign.quantity import Quantity
-from numalign.render import comment_lines, entry_lines, field_lines, item_lines
+from numalign.render.filters import comment_lines, entry_lines, field_lines, item_lines
 from numalign.render.reasons import own_lines
 from numalign.render.yamltext import TextEditor, inline
 from numalign.reserve_memory import MemoryWishes

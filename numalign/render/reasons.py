@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from numalign.render import comment_lines
+from numalign.render.filters import comment_lines
 
 __all__ = ["is_reason", "own_lines"]
 
@@ -25,7 +25,8 @@ _REASONS = re.compile(
             r"all of a pod is aligned together",
             r"this machine has \d+ NUMA nodes, those without CPUs included, .*",
             r"of several NUMA nodes, those that are near each other",
-            r"as asked for",
+            r"as asked for(: two containers can share a core)?",
+            r"the kubelet reckons \d+ CPUs a core here .*",
             r"as it was",
             r"memory comes from the NUMA node of the CPUs and devices",
             r"as EKS reckons for \d+ pods: .*",

@@ -9,13 +9,15 @@ from typing import NamedTuple
 import msgspec
 
 from numalign.errors import DoesNotHold
+from numalign.kubelet.startup import SLOW_MEMORY_NODES
 from numalign.kubelet.versions import OLDEST
 from numalign.plan import Plan, PlanWishes
 
-__all__ = ["TARGETS", "Target", "check_target", "for_target", "missing"]
+__all__ = ["TARGETS", "Target", "check_target", "for_target", "for_version", "missing", "near_target"]
 
 _CPU_OPTIONS, _TOPOLOGY_OPTIONS = "cpuManagerPolicyOptions", "topologyManagerPolicyOptions"
-_NEEDED = ("featureGates", f"{_TOPOLOGY_OPTIONS}.max-allowable-numa-nodes")
+_MAX_NODES = "max-allowable-numa-nodes"
+_NEEDED = ("featureGates", f"{_TOPOLOGY_OPTIONS}.{_MAX_NODES}")
 """Fields that are written only where the kubelet does not start without them."""
 _RESERVATIONS = ("kubeReserved", "systemReserved", "evictionHard")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -24,7 +26,9 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 class Target(NamedTuple):
     """A target: its name, its template, what the document is called, how to apply it, and the fields that it cannot
     express with what happens without them (`field`, or `field.option`; `field.*` for every option without a row of its
-    own). `adds` has what belongs into a map that the target replaces as a whole."""
+    own). `adds` has what belongs into a map that the target replaces as a whole; `does` the fields that it cannot
+    express because it always has this value. `apply_before` is how to apply it to an older minor version than the one
+    that it names; `aligns_memory` are the policies under which it turns the static memory manager on itself."""
 
     name: str
     template: str
@@ -33,6 +37,9 @@ class Target(NamedTuple):
     lacks: Mapping[str, str] = _NOTHING
     since: int = OLDEST
     adds: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    does: Mapping[str, str] = _NOTHING
+    apply_before: tuple[int, str] | None = None
+    aligns_memory: tuple[str, ...] = ()
 
 
 TARGETS: Mapping[str, Target] = {
@@ -108,15 +115,21 @@ TARGETS: Mapping[str, Target] = {
             "k3s",
             "k3s.yaml.j2",
             "Kubelet configuration of k3s",
-            "save it as /var/lib/rancher/k3s/agent/etc/kubelet.conf.d/60-numalign.conf (before Kubernetes 1.32: as "
-            "/etc/rancher/k3s/config.yaml.d/60-numalign.yaml) and restart the k3s agent",
+            "save it as /var/lib/rancher/k3s/agent/etc/kubelet.conf.d/60-numalign.conf and restart the k3s agent",
+            apply_before=(
+                32,
+                "save it as /etc/rancher/k3s/config.yaml.d/60-numalign.yaml and restart the k3s agent",
+            ),
         ),
         Target(
             "rke2",
             "k3s.yaml.j2",
             "Kubelet configuration of rke2",
-            "save it as /var/lib/rancher/rke2/agent/etc/kubelet.conf.d/60-numalign.conf (before Kubernetes 1.32: as "
-            "/etc/rancher/rke2/config.yaml.d/60-numalign.yaml) and restart the rke2 agent",
+            "save it as /var/lib/rancher/rke2/agent/etc/kubelet.conf.d/60-numalign.conf and restart the rke2 agent",
+            apply_before=(
+                32,
+                "save it as /etc/rancher/rke2/config.yaml.d/60-numalign.yaml and restart the rke2 agent",
+            ),
         ),
         Target(
             "aks",
@@ -126,13 +139,14 @@ TARGETS: Mapping[str, Target] = {
             lacks={
                 "reservedSystemCPUs": "AKS reserves by amount, and the kubelet takes the lowest cores",
                 f"{_CPU_OPTIONS}.*": "AKS has no policy options: containers can share a core",
-                "topologyManagerScope": "the scope is container",
+                "topologyManagerScope": "the scope is always container",
                 f"{_TOPOLOGY_OPTIONS}.*": "AKS has no policy options",
                 "memoryManagerPolicy": "AKS has no memory manager",
                 "reservedMemory": "AKS has no memory manager",
                 "featureGates": "AKS has no setting for feature gates",
                 **dict.fromkeys(_RESERVATIONS, "AKS sets it by the size of the machine"),
             },
+            does={"topologyManagerScope": "container"},
         ),
         Target(
             "gke",
@@ -167,10 +181,10 @@ TARGETS: Mapping[str, Target] = {
             lacks={
                 "memoryManagerPolicy": "the operator decides about it by the policy",
                 "reservedMemory": "the operator writes it, all on NUMA node 0",
-                f"{_TOPOLOGY_OPTIONS}.*": "the profile has no field for them",
                 "featureGates": "OpenShift sets feature gates for the whole cluster (FeatureGate cluster)",
                 **dict.fromkeys(_RESERVATIONS, "the operator sets it"),
             },
+            aligns_memory=("restricted", "single-numa-node"),
         ),
         Target(
             "microshift",
@@ -205,10 +219,18 @@ def for_target(plan: Plan, target: Target) -> Plan:
     return msgspec.structs.replace(plan, configuration=own)
 
 
+def for_version(target: Target, minor: int) -> Target:
+    """The target as it is applied to a kubelet of that version."""
+    before = target.apply_before
+    return target._replace(apply=before[1]) if before is not None and minor < before[0] else target
+
+
 def missing(plan: Plan, target: Target) -> dict[str, str]:
     """The plan's fields that the target cannot express, and what happens without each."""
     found = {}
     for field, value in plan.configuration.items():
+        if target.does.get(field) == value:
+            continue
         names = [f"{field}.{name}" for name in value] if isinstance(value, dict) else []
         for name in (field, *names):
             why = target.lacks.get(name) or (target.lacks.get(f"{field}.*") if name != field else None)
@@ -227,14 +249,28 @@ def check_target(plan: Plan, wishes: PlanWishes, target: Target) -> dict[str, st
             f"--target {target.name} needs Kubernetes 1.{target.since} or newer, not 1.{wishes.minor}",
             hint="--target kubelet writes the fields for the kubelet's own file",
         )
+    nodes = int(plan.configuration.get(_TOPOLOGY_OPTIONS, {}).get(_MAX_NODES, 0))
+    if plan.configuration["topologyManagerPolicy"] in target.aligns_memory and nodes >= SLOW_MEMORY_NODES:
+        raise DoesNotHold(
+            f"--target {target.name} turns the static memory manager on under this policy: on {nodes} NUMA nodes it "
+            "takes the kubelet up to hours for each pod",
+            hint="--policy best-effort",
+        )
     lost = missing(plan, target)
     for name in lost:
         if name in _asked_for(wishes) or name in _NEEDED:
             raise DoesNotHold(
                 f"--target {target.name} cannot express {name}: {lost[name]}",
-                hint="leave it out, or take another target",
+                hint=f"{_without(name)}, or take another target",
             )
     return lost
+
+
+def _without(name: str) -> str:
+    """How the plan comes out without a field."""
+    if name.endswith(_MAX_NODES):
+        return "--policy none"
+    return "leave out the --option that needs it" if name == "featureGates" else "leave it out"
 
 
 def _asked_for(wishes: PlanWishes) -> set[str]:
@@ -247,4 +283,33 @@ def _asked_for(wishes: PlanWishes) -> set[str]:
         found.add("topologyManagerScope")
     if wishes.static_memory:
         found.add("memoryManagerPolicy")
+    amounts = {"kubeReserved": wishes.memory.kube, "systemReserved": wishes.memory.system}
+    found |= {field for field, amount in amounts.items() if amount is not None}
     return found
+
+
+_ALSO_CALLED = {
+    "al2023": "eks-nodeadm",
+    "bare-metal": "kubelet",
+    "butane": "ignition",
+    "capi": "cluster-api",
+    "dropin": "drop-in",
+    "flatcar": "ignition",
+    "ocp": "openshift",
+    "openshift-kubeletconfig": "openshift",
+    "pao": "openshift-performance-profile",
+    "rancher": "rke2",
+}
+"""Other words for a target."""
+
+
+def near_target(name: str) -> str | None:
+    """The target that somebody who wrote this most likely means."""
+    from difflib import get_close_matches
+
+    name = name.lower()
+    parts = [target for target in TARGETS if name in target.split("-") or name.startswith(f"{target}-")]
+    names = (*TARGETS, *_ALSO_CALLED)
+    misspelt, similar = (get_close_matches(name, names, n=1, cutoff=cutoff) for cutoff in (0.85, 0.6))
+    found = next(iter((*misspelt, *parts, *similar)), None)
+    return _ALSO_CALLED.get(found, found) if found else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -9,7 +12,7 @@ from rich.text import Text
 from numalign.plan import Plan
 from numalign.report.text import plain_table
 from numalign.shares import GpuShare, ShareTable
-from numalign.words import device_list, printable, size
+from numalign.words import count, device_list, printable, size
 
 __all__ = ["draw", "draw_shares"]
 
@@ -41,7 +44,7 @@ def draw_shares(console: Console, plan: Plan) -> None:
     console.print()
     table = plan.shares
     if table.shares:
-        _share_table(console, table, gpus=sum(len(node.gpus) for node in plan.numa_nodes))
+        _share_table(console, table)
     else:
         console.print(Text("no GPUs whose NUMA node is known: nothing to divide by"))
     console.print()
@@ -55,25 +58,32 @@ def _line(console: Console, head: str, text: str, reason: str) -> None:
         console.print(Padding(Text(printable(reason)), (0, 0, 0, _INDENT)))
 
 
-def _share_table(console: Console, table: ShareTable, gpus: int) -> None:
-    places = {row.numa_nodes for row in table.shares}
-    single = table.policy == "single-numa-node"
-    several = len(places) > 1
+def _share_table(console: Console, table: ShareTable) -> None:
+    several = len({row.numa_nodes for row in table.shares if row.never is None}) > 1
     spanning = any(row.fewest_cpus for row in table.shares) and table.policy == "restricted"
     columns = [("GPUs", "right"), ("CPUs", "right"), ("memory", "right"), ("NICs", "right"), ("on the node", "right")]
     columns += [("left over", "left")]
     drawn = plain_table(*([("NUMA", "right")] if several else []), *columns)
-    for row in table.shares:
-        cells = [str(row.numa_nodes)] * several + [str(row.gpus), _cpus(row, spanning), size(row.memory_bytes)]
-        drawn.add_row(*cells, _nics(row), str(row.containers), _left_over(row))
-    if single and table.largest.gpus < gpus:
-        more = f"{table.largest.gpus + 1}-{gpus}" if table.largest.gpus + 1 < gpus else str(gpus)
-        drawn.add_row(*[""] * several, more, "–", "–", "–", "0", "never: no NUMA node has so many")
+    for numbers, row in _rows(table):
+        cells = [str(row.numa_nodes)] * several + [numbers]
+        if row.never is None:
+            cells += [_cpus(row, spanning), size(row.memory_bytes), _nics(row), str(row.containers), _left_over(row)]
+        else:
+            cells += ["–", "–", "–", "0", f"never: {row.never}"]
+        drawn.add_row(*cells)
     console.print(drawn)
 
 
+def _rows(table: ShareTable) -> Iterator[tuple[str, GpuShare]]:
+    """Each row with its number of GPUs; those that are never admitted for the same reason as one."""
+    for _, rows in groupby(table.shares, key=lambda row: (row.numa_nodes, row.never or row.gpus)):
+        alike = list(rows)
+        yield f"{alike[0].gpus}-{alike[-1].gpus}" if len(alike) > 1 else str(alike[0].gpus), alike[0]
+
+
 def _cpus(row: GpuShare, spanning: bool) -> str:
-    return f"{row.fewest_cpus}-{row.cpus}" if spanning and row.fewest_cpus else str(row.cpus)
+    several = spanning and 0 < row.fewest_cpus < row.cpus
+    return f"{row.fewest_cpus}-{row.cpus}" if several else str(row.cpus)
 
 
 def _nics(row: GpuShare) -> str:
@@ -88,10 +98,13 @@ def _limits(table: ShareTable) -> list[str]:
     """The largest request, the step, and the requests that restricted refuses."""
     most = table.largest
     memory = f", {size(most.memory_bytes)}" if most.memory_bytes is not None else ""
-    gpus = f", {most.gpus} GPUs" if most.gpus else ""
-    lines = [f"largest container: {most.cpus} CPUs{memory}{gpus}"]
-    if table.cpus_per_core > 1:
-        lines.append(f"exclusive CPUs come in steps of {table.cpus_per_core}, the CPUs of a core")
+    gpus = f", {count(most.gpus, 'GPU')}" if most.gpus else ""
+    lines = [f"largest container: {count(most.cpus, 'CPU')}{memory}{gpus}"]
+    if not most.cpus:
+        wanted = f"they come in steps of {table.step}, and no NUMA node has so many left"
+        lines = [f"no container can have exclusive CPUs: {wanted} (--option full-pcpus-only=false: any number)"]
+    elif table.step > 1:
+        lines.append(f"exclusive CPUs come in steps of {table.step}, the CPUs of a core")
     if table.restricted_refuses and table.policy == "restricted":
         refused = ", ".join(table.restricted_refuses)
         lines.append(f"restricted refuses {refused} CPUs: without the reserved ones they need more NUMA nodes")

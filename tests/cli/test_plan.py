@@ -38,7 +38,7 @@ def test_scripts_get_it_as_json(run: Run, tree: Tree) -> None:
     ("words", "status", "says"),
     [
         (("--option", "full-pcpus-only"), 2, "NAME=VALUE is wanted"),
-        (("--option", "full-pcpus-onyl=true"), 1, "did you mean full-pcpus-only?"),
+        (("--option", "full-pcpus-onyl=true"), 2, "did you mean --option full-pcpus-only=true?"),
         (("--kube-reserved-memory", "1Gi"), 2, "add --memory-manager static"),
         (("--memory-manager", "static", "--kube-reserved-memory", "much"), 2, "an amount such as 2Gi"),
         (("--memory-manager", "static", "--kube-reserved-memory", "100Ti"), 1, "cannot be reserved"),
@@ -51,6 +51,11 @@ def test_mistakes_are_told(words: tuple[str, ...], status: int, says: str, run: 
     done = run("plan", "--root", tree("dgx-h100"), *words)
     assert (done.returncode, done.stdout) == (status, "")
     assert says in done.stderr
+
+
+def test_choices_are_taken_in_capitals_too(run: Run, tree: Tree) -> None:
+    words = ("plan", "-o", "json", "--root", tree("dgx-h100"), "--memory-manager")
+    assert run(*words, "Static").stdout == run(*words, "static").stdout != ""
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 4])
@@ -71,6 +76,10 @@ def test_a_pod_is_one_that_the_api_takes_and_guaranteed(gpus: int, run: Run, tre
     ("words", "status", "says"),
     [
         (("--gpus", "8"), 1, "--gpus 4, or --policy restricted"),
+        (("--gpus", "9"), 1, "4 GPUs at most\n          --gpus 4\n"),
+        (("--gpus", "8", "--policy", "restricted", "--reserved-cores-per-numa", "30"), 1, "--gpus 4, or reserve fewer"),
+        (("--gpus", "5", "--reserved-cores-per-numa", "50"), 1, "no NUMA node has so many"),
+        (("--gpus", "1", "--reserved-cores-per-numa", "53"), 1, "too few CPUs are left for each GPU to have some"),
         (("--gpus", "0"), 2, "a whole number from 1"),
         (("--nic", "rdma"), 2, "the name of a resource"),
         (("--name", "A\nb"), 2, "a name of small letters"),

@@ -85,8 +85,9 @@ def test_a_wish_that_cannot_be_met_says_what_can(
     ("wish", "status", "says", "hint"),
     [
         ("0-3", 1, "leave their siblings 112-115", "--reserved-cpus 0-3,112-115"),
-        ("0,112,999", 1, "CPUs 999 are not online", "--reserved-cpus 0,112"),
-        ("0-223", 1, "all 224 CPUs would be reserved", "--reserved-cpus 0-110,112-222"),
+        ("0,112,999", 1, "there are no CPUs 999 on this machine: it has 0-223", "--reserved-cpus 0,112"),
+        ("0-223", 1, "all 224 CPUs would be reserved", "--reserved-cpus 0-3,56-59,112-115,168-171"),
+        ("0-999", 1, "there are no CPUs 224-999", "--reserved-cpus 0-3,56-59,112-115,168-171"),
         ("", 2, "--reserved-cpus is empty", "script"),
         ("a-b", 2, "--reserved-cpus a-b", "a list such as"),
     ],

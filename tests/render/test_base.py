@@ -121,7 +121,7 @@ def test_diff_shows_and_check_says_and_neither_writes(run: Run, tree: Tree, tmp_
         ("a: 1\n", (), 3, "base.yaml: the kubelet does not load it"),
         (BASE + "memorySwap: {swapBehavior: Always}\n", (), 3, "base.yaml: the kubelet would not start on the result"),
         (BASE + "maxPods: 1\nmaxPods: 2\n", (), 3, "base.yaml:19: maxPods stands there a second time"),
-        (BASE, ("--option", "distribute-cpus-across-pods=true"), 1, "no kubelet has such an option"),
+        (BASE, ("--option", "distribute-cpus-across-pods=true"), 2, "no kubelet has such an option"),
         (
             BASE + "systemReservedCgroup: /system\nenforceNodeAllocatable: [pods, system-reserved]\n",
             (),

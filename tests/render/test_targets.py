@@ -16,9 +16,11 @@ from numalign.kubelet.effective import effective
 from numalign.kubelet.flags import parse_flags
 from numalign.machine import Machine
 from numalign.plan import Plan, PlanWishes, make_plan
+from numalign.quantity import Quantity
 from numalign.render import fill
 from numalign.render.targets import TARGETS, check_target, for_target, missing
 from numalign.reserve import Wishes
+from numalign.reserve_memory import MemoryWishes
 from tests.conftest import Golden, Run
 
 if sys.version_info >= (3, 11):
@@ -163,6 +165,25 @@ def test_a_performance_profile_has_every_cpu_once(machine_of: MachineOf) -> None
     assert snippet == {"cpuManagerPolicyOptions": {"full-pcpus-only": "true"}, "topologyManagerScope": "container"}
 
 
+def test_a_performance_profile_names_cpus_that_are_offline_or_in_no_numa_node(machine_of: MachineOf) -> None:
+    machine = machine_of("cpus-without-node")
+    profile = loaded(written("openshift-performance-profile", machine, make_plan(machine)))
+    lists = {name: machine.online_cpus.parse(cpus) for name, cpus in profile["spec"]["cpu"].items()}
+    assert lists.get("offlined", machine.offline_cpus) == machine.offline_cpus
+    assert lists["reserved"] | lists["isolated"] == machine.online_cpus
+
+
+def test_a_performance_profile_has_the_topology_options_in_its_annotation(machine_of: MachineOf) -> None:
+    machine = machine_of("gb200-nvl")
+    row, wishes = TARGETS["openshift-performance-profile"], PlanWishes(policy="best-effort")
+    plan = make_plan(machine, wishes)
+    assert not any(name.startswith("topologyManager") for name in check_target(plan, wishes, row))
+    profile = loaded(written(row.name, machine, plan))
+    snippet = json.loads(profile["metadata"]["annotations"]["kubeletconfig.experimental"])
+    assert snippet["topologyManagerPolicyOptions"] == plan.configuration["topologyManagerPolicyOptions"]
+    assert snippet["topologyManagerPolicyOptions"]["max-allowable-numa-nodes"] == "34"
+
+
 @pytest.mark.parametrize(
     ("target", "wishes", "field"),
     [
@@ -170,6 +191,8 @@ def test_a_performance_profile_has_every_cpu_once(machine_of: MachineOf) -> None
         ("gke", PlanWishes(options={"strict-cpu-reservation": "true"}), "strict-cpu-reservation"),
         ("aks", PlanWishes(scope="pod"), "topologyManagerScope"),
         ("aks", PlanWishes(static_memory=True), "memoryManagerPolicy"),
+        ("gke", PlanWishes(static_memory=True, memory=MemoryWishes(kube=Quantity.parse("1Gi"))), "kubeReserved"),
+        ("gke", PlanWishes(static_memory=True, memory=MemoryWishes(system=Quantity.parse("1Gi"))), "systemReserved"),
         ("bottlerocket", PlanWishes(policy="restricted", options={"align-by-socket": "true"}), "align-by-socket"),
         ("bottlerocket", PlanWishes(options={"strict-cpu-reservation": "true"}, minor=32), "featureGates"),
         ("openshift", PlanWishes(policy="restricted", options={"align-by-socket": "true"}), "featureGates"),
@@ -184,12 +207,54 @@ def test_what_was_asked_for_and_cannot_be_expressed_is_refused(
         check_target(make_plan(machine_of("dgx-h100"), wishes), wishes, TARGETS[target])
 
 
-@pytest.mark.parametrize("target", ["aks", "gke", "openshift-performance-profile"])
+@pytest.mark.parametrize("target", ["aks", "gke"])
 def test_nothing_is_written_on_which_the_kubelet_does_not_start(target: str, machine_of: MachineOf) -> None:
     from numalign.errors import DoesNotHold
 
     with pytest.raises(DoesNotHold, match="max-allowable-numa-nodes"):
         check_target(make_plan(machine_of("gb200-nvl")), PlanWishes(), TARGETS[target])
+
+
+def test_what_a_target_does_itself_may_be_asked_for(machine_of: MachineOf) -> None:
+    wishes = PlanWishes(scope="container")
+    lost = check_target(make_plan(machine_of("dgx-h100"), wishes), wishes, TARGETS["aks"])
+    assert set(lost) == {"cpuManagerPolicyOptions.full-pcpus-only", "reservedSystemCPUs"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "target"),
+    [
+        *(("eks", "eks-nodeadm"), ("EKS", "eks-nodeadm"), ("al2023", "eks-nodeadm"), ("dropin", "drop-in")),
+        *(("openshift-kubeletconfig", "openshift"), ("openshift-performanceprofile", "openshift-performance-profile")),
+        *(("gke-standard", "gke"), ("kubeadmin", "kubeadm"), ("rancher", "rke2"), ("butane", "ignition")),
+    ],
+)
+def test_a_target_that_is_none_names_the_one_that_is_meant(
+    wrong: str, target: str, run: Run, tree: Callable[[str], Path]
+) -> None:
+    done = run("render", "kubelet-config", "--target", wrong, "--root", tree("laptop"))
+    assert (done.returncode, done.stderr.splitlines()[1:]) == (2, [f"          did you mean --target {target}?"])
+
+
+@pytest.mark.parametrize(("minor", "place"), [("1.31", "config.yaml.d"), ("1.32", "agent/etc/kubelet.conf.d")])
+@pytest.mark.parametrize("target", ["k3s", "rke2"])
+def test_only_the_place_of_the_version_is_said(
+    target: str, minor: str, place: str, run: Run, tree: Callable[[str], Path]
+) -> None:
+    done = run(
+        "render", "kubelet-config", "--target", target, "--kubernetes-version", minor, "--root", tree("dgx-h100")
+    )
+    said = {one for one in ("config.yaml.d", "agent/etc/kubelet.conf.d") if one in done.stdout}
+    assert said == {place}
+
+
+def test_a_target_that_aligns_memory_is_refused_on_too_many_numa_nodes(machine_of: MachineOf) -> None:
+    from numalign.errors import DoesNotHold
+
+    row = TARGETS["openshift-performance-profile"]
+    with pytest.raises(DoesNotHold, match="on 34 NUMA nodes") as refused:
+        check_target(make_plan(machine_of("gb200-nvl")), PlanWishes(), row)
+    assert refused.value.hint == "--policy best-effort"
 
 
 def test_what_is_lost_is_said(run: Run, tree: Callable[[str], Path]) -> None:
