@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from numalign.checks.finding import Finding, Severity, Subject
 from numalign.kubelet.settings import NO_THRESHOLD
+from numalign.kubelet.startup import SLOW_MEMORY_NODES
 from numalign.quantity import Quantity
 
 __all__ = ["eviction_percentage", "exceeds_node", "manager_off", "on_cpuless_nodes", "uneven_hugepages"]
@@ -22,6 +23,8 @@ def manager_off(subject: Subject) -> Iterator[Finding]:
         remedy = "write featureGates: {MemoryManager: true}"
         yield _found(subject, "memory-manager-off", "warning", ("featureGates", "MemoryManager"), message, remedy)
     elif settings.topology_policy in ("restricted", "single-numa-node") and settings.memory_policy == "None":
+        if len(subject.view.nodes) >= SLOW_MEMORY_NODES:
+            return  # with it one admission would take hours
         message = "memoryManagerPolicy is None: CPUs and devices are aligned, memory is wherever the kernel finds it"
         remedy = "memoryManagerPolicy: Static with reservedMemory for each NUMA node"
         yield _found(subject, "memory-manager-off", "info", ("memoryManagerPolicy",), message, remedy)

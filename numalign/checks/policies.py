@@ -136,7 +136,8 @@ def gpu_request_limit(subject: Subject) -> Iterator[Finding]:
         message = (
             f"single-numa-node: a {what} that asks for more than {most} of the {len(homes)} GPUs is always refused"
         )
-        remedy = "for larger ones use topologyManagerPolicy: restricted, or best-effort"
+        slow = len(subject.view.nodes) >= SLOW_MERGE_NODES
+        remedy = None if slow else "for larger ones use topologyManagerPolicy: restricted, or best-effort"
         yield _found(subject, "gpu-request-limit", "info", "topologyManagerPolicy", message, remedy)
 
 

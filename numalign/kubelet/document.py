@@ -234,8 +234,11 @@ class _Decoder:
         return found
 
     def value(self, value: Any, kind: str, struct: str, path: yaml.Path) -> Any:
-        """A value of a Go type; null leaves every field as it is."""
+        """A value of a Go type; null leaves a field as it is, but for a duration, which is asked to read it
+        (apimachinery's meta/v1/duration.go)."""
         if value is None:
+            if kind == "duration" and path[-1] not in _DURATION_POINTERS:
+                raise Refused("decode", 'failed to decode: time: invalid duration ""', path)
             return None
         simple = _SIMPLE.get(kind)
         if simple is not None:
@@ -247,7 +250,9 @@ class _Decoder:
         if kind.startswith("[]"):
             if not isinstance(value, list):
                 raise self.refuse(value, kind, struct, path)
-            return [self.value(item, kind[2:], struct, (*path, position)) for position, item in enumerate(value)]
+            empty = _EMPTY.get(kind[2:])
+            items = (self.value(item, kind[2:], struct, (*path, position)) for position, item in enumerate(value))
+            return [empty if item is None else item for item in items]
         if kind == "v1.ResourceList":
             return self.entries(value, kind, "quantity", struct, path)
         if not isinstance(value, dict):
@@ -280,6 +285,8 @@ class _Decoder:
 
 
 _EMPTY: dict[str, Any] = {"string": "", "bool": False, "quantity": Quantity()}
+_DURATION_POINTERS = ("containerLogMonitorInterval", "cpuCFSQuotaPeriod", "maxContainerRestartPeriod")
+"""Durations that may be null."""
 _RANGES = {
     "int32": (-(1 << 31), 1 << 31),
     "int64": (-(1 << 63), 1 << 63),

@@ -127,6 +127,13 @@ def _read(path: str, data: bytes, spelled: Mapping[str, str], minor: int) -> _Dr
         parsed, text = parse(data, path)
     except Refused as error:
         raise _refused(path, f"error: {error.message.removeprefix('failed to decode: ')}", error.line) from None
+    if parsed.duplicates and minor >= _PATCHES_SINCE:  # the lenient reading of --config is not tried here
+        first = parsed.duplicates[0]
+        name = first.key.rpartition(".")[2]
+        said = f'yaml: unmarshal errors: line {first.line}: key "{name}" already set in map'
+        if yaml.is_json(text):
+            said = f'duplicate field "{first.key}"'
+        raise _refused(path, f"error: strict decoding error: {said}", first.line)
     value = yaml.plain(parsed.value) if isinstance(parsed.value, dict) else {}
     group = f"{value.get('apiVersion')}, Kind={value.get('kind')}"
     if minor < _VERSIONED_SINCE:
@@ -151,7 +158,7 @@ def _patched(below: Any, patch: Any, places: dict[yaml.Path, str], patch_places:
         for known in [known for known in places if known[: len(path)] == path]:
             del places[known]
         places.update({known: place for known, place in patch_places.items() if known[: len(path)] == path})
-        return patch
+        return _without_nulls(patch)
     found = dict(below) if isinstance(below, dict) else {}
     if path in patch_places:
         places.setdefault(path, patch_places[path])
@@ -164,6 +171,13 @@ def _patched(below: Any, patch: Any, places: dict[yaml.Path, str], patch_places:
         else:
             found[name] = _patched(found.get(name), entry, places, patch_places, inner)
     return found
+
+
+def _without_nulls(value: Any) -> Any:
+    """A value that a patch brings anew: its objects lose their null entries, its lists keep theirs."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(entry) for name, entry in value.items() if entry is not None}
+    return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _decoded_over(below: Any, value: Any) -> Any:

@@ -18,6 +18,9 @@ from numalign.quantity import Quantity
 __all__ = ["effective"]
 
 _DEFAULT = "default"
+_DEFAULT_WHERE_EMPTY = ("cpuManagerPolicy", "topologyManagerPolicy", "topologyManagerScope", "memoryManagerPolicy")
+"""Fields whose empty text is the default's; a flag's is not, since flags are set after the defaults."""
+_MERGED_LAST = range(29, 32)
 
 
 def effective(base: tuple[str, bytes] | None, drop_ins: Files, flags: Flags, minor: int) -> Document:
@@ -44,6 +47,9 @@ def effective(base: tuple[str, bytes] | None, drop_ins: Files, flags: Flags, min
     if drop_ins and "reservedMemory" in values:
         values["reservedMemory"] = [_written_again(entry) for entry in values["reservedMemory"] or ()]
     values.setdefault("evictionHard", {})
+    for field in _DEFAULT_WHERE_EMPTY:
+        if values.get(field) == "" and not _set_after_defaults(places.get((field,), ""), drop_ins, minor):
+            del values[field]
     for name, value in wanted.items():
         field = FLAGS[name]
         values[field] = {**values.get(field, {}), **value} if field == "featureGates" else value
@@ -56,6 +62,11 @@ def effective(base: tuple[str, bytes] | None, drop_ins: Files, flags: Flags, min
         ignored=(*document.ignored, *merged.ignored),
         drop_ins=tuple(drop_ins),
     )
+
+
+def _set_after_defaults(place: str, drop_ins: Files, minor: int) -> bool:
+    """Whether a value is a drop-in's of the versions that set no defaults after merging (1.29 to 1.31)."""
+    return minor in _MERGED_LAST and any(place.startswith(f"{path}:") for path in drop_ins)
 
 
 def _written_again(entry: Any) -> Any:

@@ -143,13 +143,13 @@ def settings(values: Mapping[str, Any], minor: int) -> Settings:
     """
     found = Settings(
         minor=minor,
-        cpu_policy=values.get("cpuManagerPolicy") or "none",
+        cpu_policy=values.get("cpuManagerPolicy", "none"),
         cpu_options=values.get("cpuManagerPolicyOptions"),
         reserved_cpus=values.get("reservedSystemCPUs") or "",
-        topology_policy=values.get("topologyManagerPolicy") or "none",
-        topology_scope=values.get("topologyManagerScope") or "container",
+        topology_policy=values.get("topologyManagerPolicy", "none"),
+        topology_scope=values.get("topologyManagerScope", "container"),
         topology_options=values.get("topologyManagerPolicyOptions"),
-        memory_policy=values.get("memoryManagerPolicy") or "None",
+        memory_policy=values.get("memoryManagerPolicy", "None"),
         reserved_memory=tuple(
             ((entry or {}).get("numaNode", 0), (entry or {}).get("limits") or {})
             for entry in values.get("reservedMemory") or ()
@@ -165,7 +165,7 @@ def settings(values: Mapping[str, Any], minor: int) -> Settings:
         eviction_grace=values.get("evictionSoftGracePeriod") or {},
         eviction_reclaim=values.get("evictionMinimumReclaim") or {},
         feature_gates=values.get("featureGates") or {},
-        cfs_quota_period=values.get("cpuCFSQuotaPeriod") or 100_000_000,
+        cfs_quota_period=values.get("cpuCFSQuotaPeriod", 100_000_000),
         swap_behavior=(values.get("memorySwap") or {}).get("swapBehavior") or "",
         throttling_factor=values.get("memoryThrottlingFactor", 0.9 if minor < _NO_THROTTLING_SINCE else None),
         memory_reservation_policy=values.get("memoryReservationPolicy") or "",

@@ -146,3 +146,43 @@ def test_without_qos_cgroups_nothing_can_be_enforced(enforce: str, minor: int, f
     said = [problem.message for problem in problems(settings(merged(text, minor=minor).values, minor), MACHINE)]
     assert len(said) == len(found)
     assert all(part in message for part, message in zip(found, said, strict=True))
+
+
+NULLS = """apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+"""
+
+
+@pytest.mark.parametrize(
+    "text", ["shutdownGracePeriod: null\n", "authentication: {webhook: {cacheTTL: ~}}\n", "syncFrequency:\n"]
+)
+def test_a_duration_may_not_be_null(text: str) -> None:
+    with pytest.raises(Refused, match='time: invalid duration ""'):
+        effective(("f.yaml", (NULLS + text).encode()), {}, {}, 36)
+    assert effective(("f.yaml", (NULLS + "cpuCFSQuotaPeriod: null\n").encode()), {}, {}, 36)
+
+
+@pytest.mark.parametrize("minor", [31, 36])
+def test_a_key_that_stands_twice_in_a_drop_in_keeps_the_kubelet_from_starting(minor: int) -> None:
+    drop_ins = {"d/10.conf": (NULLS + "maxPods: 100\nmaxPods: 110\n").encode()}
+    with pytest.raises(Refused, match='line 4: key "maxPods" already set in map') as refused:
+        effective(("f.yaml", NULLS.encode()), drop_ins, {}, minor)
+    assert refused.value.place == "d/10.conf:4"
+
+
+def test_nulls_in_the_objects_of_a_drop_ins_list_are_taken_out() -> None:
+    text = "reservedMemory: [{numaNode: 0, limits: {memory: 100Mi, hugepages-1Gi: null}}]\n"
+    found = effective(("f.yaml", NULLS.encode()), {"d/10.conf": (NULLS + text).encode()}, {}, 36)
+    assert list(found.values["reservedMemory"][0]["limits"]) == ["memory"]
+
+
+def test_an_empty_policy_is_the_default_in_the_file_and_unknown_as_a_flag() -> None:
+    base = ("f.yaml", (NULLS + 'topologyManagerPolicy: ""\n').encode())
+    assert settings(effective(base, {}, {}, 36).values, 36).topology_policy == "none"
+    flagged = effective(base, {}, {"topology-manager-policy": [""]}, 36)
+    assert settings(flagged.values, 36).topology_policy == ""
+
+
+def test_a_null_in_a_list_of_texts_is_an_empty_text() -> None:
+    found = effective(("f.yaml", (NULLS + "enforceNodeAllocatable: [null]\n").encode()), {}, {}, 36)
+    assert found.values["enforceNodeAllocatable"] == [""]
