@@ -27,6 +27,8 @@ __all__ = [
     "MemoryState",
     "MemoryTable",
     "cpu_checksum",
+    "fnv",
+    "go_map",
     "memory_checksum",
     "read_cpu_state",
     "read_memory_state",
@@ -164,8 +166,8 @@ def _memory_state(found: Any, *, of_pods: bool) -> MemoryState:
 def cpu_checksum(state: Mapping[str, Any], pods: Mapping[str, CpuSet] | None = None) -> int:
     """The checksum that the kubelet writes into cpu_manager_state (FNV-1a over a dump of the structure); with `pods`
     that of the format which has them."""
-    entries = _go_map({pod: _go_map(sets or {}) for pod, sets in (state.get("entries") or {}).items()})
-    return _fnv(
+    entries = go_map({pod: go_map(sets or {}) for pod, sets in (state.get("entries") or {}).items()})
+    return fnv(
         f"(*state.CPUManagerCheckpoint){{PolicyName:(string){state.get('policyName', '')} "
         f"DefaultCPUSet:(string){state.get('defaultCpuSet', '')} "
         f"Entries:(map[string]map[string]string){entries} {_pods_dump(pods)}Checksum:(checksum.Checksum)0}}"
@@ -174,7 +176,7 @@ def cpu_checksum(state: Mapping[str, Any], pods: Mapping[str, CpuSet] | None = N
 
 def memory_checksum(state: MemoryState, *, of_pods: bool = False) -> int:
     """The checksum that the kubelet writes into memory_manager_state; `of_pods` in the format with podEntries."""
-    pods = _go_map(
+    pods = go_map(
         {
             pod: f"{{MemoryBlocks:([]state.Block){_blocks_dump(entry.blocks)}}}"
             for pod, entry in (state.pods or {}).items()
@@ -183,15 +185,15 @@ def memory_checksum(state: MemoryState, *, of_pods: bool = False) -> int:
     machine = (
         "<nil>"
         if state.machine is None
-        else _go_map({id: _node_dump(state.machine[id]) for id in sorted(state.machine)})
+        else go_map({id: _node_dump(state.machine[id]) for id in sorted(state.machine)})
     )
-    entries = _go_map(
+    entries = go_map(
         {
-            pod: _go_map({name: _blocks_dump(blocks) for name, blocks in (containers or {}).items()})
+            pod: go_map({name: _blocks_dump(blocks) for name, blocks in (containers or {}).items()})
             for pod, containers in (state.entries or {}).items()
         }
     )
-    return _fnv(
+    return fnv(
         f"(*state.MemoryManagerCheckpoint){{PolicyName:(string){state.policy} MachineState:(state.NUMANodeMap)"
         f"{machine} Entries:(state.ContainerMemoryAssignments){entries} "
         f"{f'PodEntries:(state.PodMemoryAssignments){pods} ' * of_pods}Checksum:(checksum.Checksum)0}}"
@@ -208,7 +210,7 @@ def _json(data: bytes) -> Any:
 def _inner(found: dict[str, Any]) -> dict[str, Any]:
     """The state that the format of 1.37 keeps as text."""
     text = found["data"]
-    if found.get("dataChecksum") != _fnv(f"(string){text}"):
+    if found.get("dataChecksum") != fnv(f"(string){text}"):
         raise CannotRestore(_CORRUPT)
     try:
         inner = gojson.decode(text)
@@ -253,9 +255,9 @@ def _pod_cpus(found: dict[str, Any]) -> dict[str, CpuSet] | None:
 def _pods_dump(pods: Mapping[str, CpuSet] | None) -> str:
     if pods is None:
         return ""
-    sets = {pod: _go_map(dict.fromkeys(cpus, "{}")) for pod, cpus in pods.items()}
+    sets = {pod: go_map(dict.fromkeys(cpus, "{}")) for pod, cpus in pods.items()}
     dumps = {pod: f"{{CPUSet:(cpuset.CPUSet){{elems:(map[int]struct {{}}){sets[pod]}}}}}" for pod in pods}
-    return f"PodEntries:(state.PodCPUAssignments){_go_map(dumps)} "
+    return f"PodEntries:(state.PodCPUAssignments){go_map(dumps)} "
 
 
 def _old_format(found: Any) -> str:
@@ -314,7 +316,7 @@ def _cpus(text: str, what: str, where: str = "") -> CpuSet:
         raise CannotRestore(f'could not parse {what} "{text}"{where}: {error}') from None
 
 
-def _go_map(entries: Mapping[Any, str]) -> str:
+def go_map(entries: Mapping[Any, str]) -> str:
     """A map as Go's dump prints it: `map[key:value key:value]`, keys sorted."""
     keys = sorted(entries, key=lambda key: (0, key, "") if isinstance(key, int) else (1, 0, str(key)))
     return f"map[{' '.join(f'{key}:{entries[key]}' for key in keys)}]"
@@ -329,7 +331,7 @@ def _node_dump(node: MemoryNode) -> str:
     cells = "<nil>" if node.cells is None else f"[{' '.join(map(str, node.cells))}]"
     return (
         f"<*>{{NumberOfAssignments:(int){node.assignments} "
-        f"MemoryMap:(map[v1.ResourceName]*state.MemoryTable){_go_map(tables)} Cells:([]int){cells}}}"
+        f"MemoryMap:(map[v1.ResourceName]*state.MemoryTable){go_map(tables)} Cells:([]int){cells}}}"
     )
 
 
@@ -343,7 +345,8 @@ def _blocks_dump(blocks: list[Block] | None) -> str:
     return f"[{' '.join(dumps)}]"
 
 
-def _fnv(text: str) -> int:
+def fnv(text: str) -> int:
+    """The checksum of a dump: FNV-1a, 32 bits."""
     found = _FNV_START
     for byte in text.encode():
         found = (found ^ byte) * _FNV_PRIME & 0xFFFFFFFF
