@@ -14,12 +14,16 @@ import os
 import tarfile
 import zlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from numalign.errors import CannotRead
 from numalign.probe import NvmlMode, probe
 from numalign.probe.host import MAX_FILE, Host
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["ArchiveHost", "Recorder", "is_archive", "pack", "record", "unpack"]
 
@@ -233,7 +237,7 @@ def unpack(data: bytes, name: str) -> ArchiveHost:
     folders: list[str] = []
     total = 0
     try:
-        with tarfile.open(fileobj=_Bounded(stream, name), mode="r|") as archive:
+        with tarfile.open(fileobj=_Bounded(stream, name), mode="r|", tarinfo=_Member) as archive:
             for count, member in enumerate(archive):
                 path = _member_path(member, name)
                 total += max(member.size, 0)
@@ -250,12 +254,33 @@ def unpack(data: bytes, name: str) -> ArchiveHost:
                     files[path] = files.get(_clean(member.linkname), b"")
                 else:
                     raise CannotRead(f"{name}: {path!r} is a device or a pipe; a snapshot has none")
+            _drain(archive)
     except (tarfile.TarError, OSError, EOFError, RecursionError, ValueError, zlib.error) as error:
-        raise CannotRead(f"{name}: no readable snapshot: {error or type(error).__name__}") from error
+        raise CannotRead(f"{name}: no snapshot, or a damaged one: {error or type(error).__name__}") from error
     host = ArchiveHost(files, links, name)
     for folder in folders:
         host.add_folder(folder)
     return host
+
+
+class _Member(tarfile.TarInfo):
+    """A member whose header is whole: tarfile itself takes a bad one behind the first member for the archive's end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if len(buf) == tarfile.BLOCKSIZE and not any(buf):
+                raise  # the block of zeros that ends an archive
+            raise tarfile.ReadError(str(error) if buf else "it was cut off") from error
+
+
+def _drain(archive: tarfile.TarFile) -> None:
+    """Reads what is left behind the archive's end, so that gzip compares its checksum; only zeros may be there."""
+    while archive.fileobj and (rest := archive.fileobj.read(1 << 16)):
+        if any(rest):
+            raise tarfile.ReadError("more follows behind its end")
 
 
 class _Bounded(io.RawIOBase):

@@ -197,6 +197,53 @@ def test_a_cut_archive_is_refused(cut: int, run: Run, tree: Callable[[str], Path
     assert (done.returncode, done.stdout) == (3, "")
 
 
+def damaged_header(raw: bytes) -> bytes:
+    at = raw.index(b"sys/devices/system/cpu/cpu1")
+    return raw[:at] + b"?" + raw[at + 1 :]
+
+
+def zeroed_header(raw: bytes) -> bytes:
+    at = raw.index(b"sys/devices/system/cpu/cpu1")
+    return raw[:at] + bytes(512) + raw[at + 512 :]
+
+
+def cut_at_a_member(raw: bytes) -> bytes:
+    return raw[: raw.index(b"sys/devices/system/cpu/cpu1")]
+
+
+def cut_in_a_header(raw: bytes) -> bytes:
+    return raw[: raw.index(b"sys/devices/system/cpu/cpu1") + 100]
+
+
+@pytest.mark.parametrize("damage", [damaged_header, zeroed_header, cut_at_a_member, cut_in_a_header])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_an_archive_without_its_proper_end_is_refused(
+    damage: Callable[[bytes], bytes],
+    pack: Callable[[bytes], bytes],
+    run: Run,
+    tree: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    run("snapshot", tmp_path / "node.tar.gz", "--root", tree("laptop"))
+    raw = gzip.decompress((tmp_path / "node.tar.gz").read_bytes())
+    done = run("inspect", "--machine", "-", stdin=pack(damage(raw)))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "damaged" in done.stderr
+
+
+@pytest.mark.parametrize("cut", [-1, -8])
+def test_an_archive_that_gzip_finds_changed_is_refused(
+    cut: int, run: Run, tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """A whole tar archive with a length or a checksum that is not its own."""
+    run("snapshot", tmp_path / "node.tar.gz", "--root", tree("laptop"))
+    data = bytearray((tmp_path / "node.tar.gz").read_bytes())
+    data[cut] ^= 1
+    done = run("inspect", "--machine", "-", stdin=bytes(data))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "damaged" in done.stderr
+
+
 def test_a_file_that_cannot_be_written_is_said(run: Run, tree: Callable[[str], Path]) -> None:
     done = run("snapshot", "/nowhere/node.tar.gz", "--root", tree("laptop"))
     assert (done.returncode, done.stdout) == (3, "")
