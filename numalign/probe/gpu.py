@@ -62,14 +62,13 @@ def read_gpus(
     numa_nodes: tuple[NumaNode, ...],
     nics: tuple[Nic, ...],
 ) -> tuple[Gpu, ...]:
-    """The GPUs among `functions`, in NVML's order where it gives one, else by address."""
+    """The GPUs among `functions`, by index: NVML's where it gives one, else the free ones in the order of addresses."""
     by_bdf = {gpu.bdf: gpu for gpu in nvml.gpus if gpu.bdf}
-    indices = {bdf: gpu.index for bdf, gpu in by_bdf.items()}
-    ordered = sorted(functions, key=lambda function: indices.get(function.bdf, len(functions) + len(indices)))
+    indices = _indices(functions, nvml)
     places = [(nic.bdf, (nic.path, nic.numa_node)) for nic in nics if nic.physical_function is None]
     proc = {normalise(name): name for name in host.names(f"{_PROC}/gpus")}
     found = []
-    for index, function in enumerate(ordered):
+    for function in sorted(functions, key=lambda function: indices[function.bdf]):
         answer = by_bdf.get(function.bdf)
         folder = f"{_PROC}/gpus/{proc[function.bdf]}" if function.bdf in proc else None
         info = _information(host.text(f"{folder}/information") or "") if folder else {}
@@ -77,7 +76,7 @@ def read_gpus(
         instances = () if answer else _mig_instances(host, minor)
         found.append(
             Gpu(
-                index=index,
+                index=indices[function.bdf],
                 bdf=function.bdf,
                 numa_node=function.numa_node,
                 numa_node_from=function.numa_node_from,
@@ -129,6 +128,20 @@ def nvlink_counts(nvml: NvmlAnswer) -> dict[frozenset[str], int] | None:
                 direct = sum(link.kind == "gpu" and link.peer == other.bdf for link in gpu.links)
                 counts[frozenset((gpu.bdf, other.bdf))] = direct or min(switched[gpu.bdf], switched[other.bdf])
     return counts
+
+
+def _indices(functions: tuple[Function, ...], nvml: NvmlAnswer) -> dict[str, int]:
+    """The index of each GPU by its address. A GPU that NVML has lost keeps its index, of which NVML tells no address,
+    where it can only be that one function."""
+    here = {function.bdf for function in functions}
+    told: dict[int, str | None] = {gpu.index: gpu.bdf for gpu in nvml.gpus if gpu.index < MAX_CPUS}
+    known = {bdf: index for index, bdf in told.items() if bdf in here}
+    lost = [index for index, bdf in told.items() if bdf is None]
+    unheard = [function.bdf for function in functions if function.bdf not in known and function.driver == "nvidia"]
+    if len(lost) == len(unheard) == 1:
+        known[unheard[0]] = lost[0]
+    free = (index for index in range(len(told) + len(functions)) if index not in told)
+    return {function.bdf: known[function.bdf] if function.bdf in known else next(free) for function in functions}
 
 
 def _identity(answer: NvmlGpu | None, info: dict[str, str]) -> tuple[str | None, int | None, str | None]:

@@ -6,6 +6,7 @@ import doctest
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -414,6 +415,30 @@ def test_what_only_one_of_them_knows_is_a_warning(
     machine = json.loads(run("inspect", "--machine", "node.tar.gz", "-o", "json").stdout)
     assert [warning["id"] for warning in machine["warnings"]] == warnings
     assert len(machine["gpus"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("lost", "indices"),
+    [
+        ((3,), {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7}),
+        ((0, 3), {0: 8, 1: 1, 2: 2, 3: 9, 4: 4, 5: 5, 6: 6, 7: 7}),  # which of the two is which is not known
+    ],
+)
+def test_a_lost_gpu_leaves_the_others_their_index(
+    lost: tuple[int, ...], indices: dict[int, int], tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    shutil.copytree(tree("dgx-h100"), tmp_path / "root", symlinks=True)
+    gpus = tuple(
+        NvmlGpu(index=index, error="GPU is lost")
+        if index in lost
+        else NvmlGpu(index=index, bdf=normalise_bus_id(BUSES[index]))
+        for index in range(8)
+    )
+    (tmp_path / "root/numalign").mkdir()
+    (tmp_path / "root" / NVML_RECORD).write_bytes(msgspec.json.encode(NvmlAnswer(status="ok", gpus=gpus)))
+    found = {gpu.bdf: gpu.index for gpu in probe(Host(str(tmp_path / "root"))).gpus}
+    assert found == {normalise_bus_id(BUSES[place]): index for place, index in indices.items()}
+    assert list(found.values()) == sorted(indices.values())
 
 
 def test_what_nvml_failed_at_is_a_warning_and_the_rest_of_the_map_stays(tmp_path: Path) -> None:
