@@ -38,7 +38,11 @@ def probe(host: Host, nvml_mode: NvmlMode = "auto") -> Machine:
     numa_nodes = memory.read_numa_nodes(host, states.online)
     host.expect(pci.DEVICES)
     functions = pci.read_functions(host, numa_nodes)
-    gpu_functions = tuple(function for function in functions if pci.is_gpu(function))
+    gpu_functions = tuple(
+        function
+        for function in functions
+        if pci.is_gpu(function) and pci.physical_function(host, function.folder) is None
+    )
     nic_functions = tuple(function for function in functions if pci.is_nic(function))
     device_names = _device_names(host, (*gpu_functions, *nic_functions))
     driver_version = gpu.driver_version(host)

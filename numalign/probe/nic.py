@@ -6,10 +6,9 @@ testing/sysfs-bus-pci. A function's own directory comes first: /sys/class/net sh
 
 from __future__ import annotations
 
-from numalign.bdf import normalise
 from numalign.machine import Bond, Nic, Sriov
 from numalign.probe.host import Host
-from numalign.probe.pci import Function, iommu_group, pcie_link
+from numalign.probe.pci import Function, iommu_group, pcie_link, physical_function
 
 __all__ = ["read_bonds", "read_nics"]
 
@@ -68,7 +67,7 @@ def _nic(host: Host, function: Function, model: str | None) -> Nic:
         board_id=(host.text(f"{folder}/infiniband/{rdma[0]}/board_id") or None) if rdma else None,
         system_image_guid=_guid(host, f"{folder}/infiniband/{rdma[0]}/sys_image_guid") if rdma else None,
         sriov=Sriov(total=total, configured=host.number(f"{folder}/sriov_numvfs")) if total else None,
-        physical_function=_physical_function(host, folder) if "physfn" in inside else None,
+        physical_function=physical_function(host, folder) if "physfn" in inside else None,
         iommu_group=iommu_group(host, folder) if "iommu_group" in inside else None,
         pcie=pcie_link(host, folder),
         path=function.path,
@@ -107,8 +106,3 @@ def _netdev(host: Host, netdev: str) -> tuple[str | None, str | None, float | No
 
 def _gbps(text: str) -> float | None:
     return float(text) if text and len(text) < 9 and text.replace(".", "", 1).isdecimal() and float(text) > 0 else None
-
-
-def _physical_function(host: Host, folder: str) -> str | None:
-    target = host.target(f"{folder}/physfn")
-    return normalise(target) if target else None

@@ -21,6 +21,7 @@ __all__ = [
     "is_gpu",
     "is_nic",
     "pcie_link",
+    "physical_function",
     "read_functions",
 ]
 
@@ -109,6 +110,12 @@ def iommu_group(host: Host, folder: str) -> int | None:
     """The number of the function's IOMMU group, by which passthrough plugins call it."""
     group = host.target(f"{folder}/iommu_group")
     return int(group) if group and group.isdecimal() and len(group) < 10 else None
+
+
+def physical_function(host: Host, folder: str) -> str | None:
+    """The address of the function of which this one is a virtual function, None where it is none."""
+    target = host.target(f"{folder}/physfn")
+    return normalise(target) if target else None
 
 
 def _numa_node(host: Host, folder: str, by_cpus: dict[int, int]) -> tuple[int | None, NumaSource | None]:

@@ -215,6 +215,15 @@ def test_virtual_functions_are_under_their_physical_function(machine_of: Machine
     assert near.isdisjoint({nic.bdf for nic in virtual})
 
 
+def test_virtual_functions_of_a_gpu_are_no_gpus(tree: Callable[[str], Path], tmp_path: Path) -> None:
+    root = changed(tree, "no-driver", tmp_path / "root")
+    first, second, third = probe(Host(str(root))).gpus
+    (root / "sys/bus/pci/devices" / second.bdf).resolve().joinpath("physfn").symlink_to(f"../{first.bdf}")
+    machine = probe(Host(str(root)))
+    assert [(gpu.index, gpu.bdf) for gpu in machine.gpus] == [(0, first.bdf), (1, third.bdf)]
+    assert second.bdf in {device.bdf for device in machine.pci_devices}
+
+
 def test_a_gpu_on_another_root_port_is_not_near_its_nic(machine_of: MachineOf) -> None:
     machine = machine_of("gpu-far-from-nic")
     assert gpu_at(machine, "0000:03:00.0").nearest_nics == NearestNics(type="PIX", nics=("0000:04:00.0",))
