@@ -14,7 +14,7 @@ import os
 import tarfile
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -39,6 +39,7 @@ MAX_MEMBERS = 200_000
 MAX_BYTES = 256 << 20
 """Bytes of all members together, unpacked."""
 _ERRORS = "numalign/errors.json"
+_ErrorNumber = Annotated[int, msgspec.Meta(ge=1, le=4095)]  # the kernel's MAX_ERRNO (include/linux/err.h)
 _MAX_PATH = 1024
 _GZIP = b"\x1f\x8b"
 
@@ -317,5 +318,5 @@ def _clean(path: str) -> str:
     return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
-def _decode_errors(text: str) -> dict[str, int]:
-    return msgspec.json.decode(text, type=dict[str, int])
+def _decode_errors(text: str) -> dict[str, _ErrorNumber]:
+    return msgspec.json.decode(text, type=dict[str, _ErrorNumber])

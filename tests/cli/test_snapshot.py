@@ -181,6 +181,17 @@ def test_links_out_of_the_archive_lead_back_into_it(run: Run) -> None:
     assert (machine["name"], machine["kernelCommandLine"], machine["memoryBytes"]) == (None, "inside", None)
 
 
+@pytest.mark.parametrize("number", [1 << 40, 4096, 0, -1])
+def test_a_recorded_error_that_no_kernel_has_is_malformed(number: int, run: Run) -> None:
+    errors = json.dumps({"proc/meminfo": number}).encode()
+    done = run(
+        "inspect", "--machine", "-", "-o", "json", stdin=archive(ONLINE, (member("numalign/errors.json"), errors))
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    warnings = [(warning["id"], warning["subject"]) for warning in json.loads(done.stdout)["warnings"]]
+    assert ("file-malformed", "/numalign/errors.json") in warnings
+
+
 def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_does(run: Run) -> None:
     bomb = gzip.compress(bytes(64 << 20), 9) * 6
     info = member("sys/big")
