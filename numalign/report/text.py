@@ -82,7 +82,8 @@ def _numa_table(machine: Machine, width: int) -> Table:
         cores = sum(core.numa_node == first.id for core in machine.cores)
         memory = size(first.memory_bytes) + (" each" if len(nodes) > 1 and first.memory_bytes else "")
         table.add_row(str(ids), _wrapped(first.cpus, width), str(cores), memory, *_devices(machine, first.id))
-    homeless = _devices(machine, None)
+    known = {node.id for node in machine.numa_nodes}
+    homeless = _devices_of([device for device in machine.devices() if device.numa_node not in known])
     if not machine.numa_nodes:
         table.add_row(
             "?", _wrapped(machine.online_cpus, width), str(len(machine.cores)), size(machine.memory_bytes), *homeless
@@ -117,11 +118,15 @@ def alike(machine: Machine) -> list[tuple[CpuSet, list[NumaNode]]]:
     return groups
 
 
-def _devices(machine: Machine, numa_node: int | None) -> tuple[str, str]:
-    gpus = [gpu for gpu in machine.gpus if gpu.numa_node == numa_node]
-    inside = CpuSet(gpu.index for gpu in machine.gpus if numa_node is not None and gpu.memory_numa_node == numa_node)
-    nics = [nic for nic in machine.nics if nic.numa_node == numa_node]
-    return _gpu_words(gpus) or (f"memory of GPU {inside}" if inside else ""), _nic_words(nics)
+def _devices(machine: Machine, numa_node: int) -> tuple[str, str]:
+    gpus, nics = _devices_of([device for device in machine.devices() if device.numa_node == numa_node])
+    inside = CpuSet(gpu.index for gpu in machine.gpus if gpu.memory_numa_node == numa_node)
+    return gpus or (f"memory of GPU {inside}" if inside else ""), nics
+
+
+def _devices_of(devices: Sequence[Gpu | Nic]) -> tuple[str, str]:
+    gpus = [device for device in devices if isinstance(device, Gpu)]
+    return _gpu_words(gpus), _nic_words([device for device in devices if isinstance(device, Nic)])
 
 
 def _gpu_words(gpus: Sequence[Gpu]) -> str:

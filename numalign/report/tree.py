@@ -54,7 +54,8 @@ def _groups(machine: Machine) -> Iterator[tuple[str, Branch]]:
         yield "NUMA node not known", lost
     homes = {device.numa_node for device in machine.devices() if device.numa_node is not None}
     for strange in sorted(homes - known):
-        yield f"NUMA node {strange}, which this machine does not have", _branch(machine, strange)
+        why = "which this machine does not have" if known else "known only from its devices"
+        yield f"NUMA node {strange}, {why}", _branch(machine, strange)
 
 
 def _branch(machine: Machine, numa_node: int | None) -> Branch:

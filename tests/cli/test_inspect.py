@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,6 +44,27 @@ def test_people_see_the_golden_text(
     done = run("inspect", "--root", tree(name), "-o", output)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == golden(f"{name}.{output}", done.stdout)
+
+
+def test_devices_of_a_numa_node_that_is_not_on_the_map_stay_in_sight(
+    run: Run, tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(tree("dgx-h100"), root, symlinks=True)
+    shutil.rmtree(root / "sys/devices/system/node")
+    (row,) = [line for line in run("inspect", "--root", root).stdout.splitlines() if line.startswith("   ?")]
+    assert "0-7 H100 80GB HBM3  mlx5_0,3-6,9-11 InfiniBand, mlx5_1-2,7-8 Ethernet" in row
+    titles = [line for line in run("inspect", "--root", root, "-o", "tree").stdout.splitlines() if "NUMA node " in line]
+    assert titles == [f"{mark}─ NUMA node {id}, known only from its devices" for mark, id in (("├", 0), ("└", 1))]
+
+
+def test_a_device_on_a_numa_node_that_does_not_exist_is_in_the_table(run: Run, tree: Callable[[str], Path]) -> None:
+    machine = decode(run("inspect", "--root", tree("numa-node-out-of-range"), "-o", "json").stdout)
+    ids = {node.id for node in machine.numa_nodes}
+    (stray,) = [gpu for gpu in machine.gpus if gpu.numa_node not in ids]
+    text = run("inspect", "--root", tree("numa-node-out-of-range")).stdout
+    (row,) = [line.split() for line in text.splitlines() if line.startswith("   ?")]
+    assert row[:2] == ["?", str(stray.index)]
 
 
 @pytest.mark.parametrize("output", ["text", "tree", "matrix"])
