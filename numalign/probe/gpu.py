@@ -125,7 +125,7 @@ def nvlink_counts(nvml: NvmlAnswer) -> dict[frozenset[str], int] | None:
     for gpu in gpus:
         for other in gpus:
             if gpu.index < other.index and gpu.bdf and other.bdf:
-                direct = sum(link.kind == "gpu" and link.peer == other.bdf for link in gpu.links)
+                direct = sum(link.peer == other.bdf for link in gpu.links)  # whatever NVML takes it for
                 counts[frozenset((gpu.bdf, other.bdf))] = direct or min(switched[gpu.bdf], switched[other.bdf])
     return counts
 

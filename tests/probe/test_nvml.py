@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import numalign.probe.nvml
 from numalign.probe import NVML_RECORD, probe
+from numalign.probe.gpu import nvlink_counts
 from numalign.probe.host import Host
 from numalign.probe.nvml import NvmlAnswer, NvmlGpu, NvmlLink, NvmlMig, decode, normalise_bus_id, query
 from tests import machines, nvml_stub
@@ -415,6 +416,16 @@ def test_what_only_one_of_them_knows_is_a_warning(
     machine = json.loads(run("inspect", "--machine", "node.tar.gz", "-o", "json").stdout)
     assert [warning["id"] for warning in machine["warnings"]] == warnings
     assert len(machine["gpus"]) == 8
+
+
+def test_a_link_whose_other_end_is_a_gpu_counts_whatever_kind_nvml_gives_it() -> None:
+    kinds = ("gpu", "unknown", "unknown")
+    first = NvmlGpu(
+        index=0, bdf="0000:01:00.0", links=tuple(NvmlLink(peer="0000:02:00.0", kind=kind) for kind in kinds)
+    )
+    second = NvmlGpu(index=1, bdf="0000:02:00.0", links=(NvmlLink(peer=None, kind="unknown"),))
+    counts = nvlink_counts(NvmlAnswer(status="ok", gpus=(first, second)))
+    assert counts == {frozenset(("0000:01:00.0", "0000:02:00.0")): 3}
 
 
 @pytest.mark.parametrize(
