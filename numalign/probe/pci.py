@@ -30,6 +30,7 @@ DEVICES = "sys/bus/pci/devices"
 NVIDIA = "10de"
 _GPU_CLASSES = ("0300", "0302")
 _NIC_CLASSES = ("0200", "0207")
+_WIDTHS = (1, 2, 4, 8, 12, 16, 32)  # of PCIe links (linux/pci_regs.h, PCI_EXP_LNKSTA_NLW)
 
 NumaSource = Literal["numa_node", "local_cpulist"]
 
@@ -170,9 +171,10 @@ def _speed(text: str) -> float | None:
 
 
 def _width(text: str) -> int | None:
-    """Lanes; None where the kernel says 0 or 255 (no link, or not known)."""
+    """Lanes; None where the kernel says anything else: 0 and 255 (no link, or not known), or 63, all bits of the
+    register, where the device does not answer."""
     lanes = whole_number(text)
-    return lanes if 0 < lanes < 255 else None
+    return lanes if lanes in _WIDTHS else None
 
 
 def _path(folder: str, bdf: str) -> tuple[str, ...]:

@@ -224,6 +224,16 @@ def test_virtual_functions_of_a_gpu_are_no_gpus(tree: Callable[[str], Path], tmp
     assert second.bdf in {device.bdf for device in machine.pci_devices}
 
 
+@pytest.mark.parametrize("width", ["0", "63", "255"])
+def test_a_link_has_no_width_that_pcie_does_not_have(width: str, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    root = changed(tree, "laptop", tmp_path / "root")
+    for file in root.rglob("current_link_width"):
+        file.write_text(f"{width}\n")
+    machine = probe(Host(str(root)))
+    assert {device.pcie.width for device in machine.devices()} == {None}
+    assert machine.warnings == ()
+
+
 def test_a_gpu_on_another_root_port_is_not_near_its_nic(machine_of: MachineOf) -> None:
     machine = machine_of("gpu-far-from-nic")
     assert gpu_at(machine, "0000:03:00.0").nearest_nics == NearestNics(type="PIX", nics=("0000:04:00.0",))
