@@ -64,6 +64,8 @@ def _numa_directory(seen: Seen) -> Iterator[Warning]:
         )
     elif len(machine.sockets) > 1 and len(machine.numa_nodes) == 1:
         off = "numa=off" in (machine.kernel_command_line or "").split()
+        if not off and len(machine.cores) <= len(machine.sockets):
+            return  # a guest with a socket for each vCPU, as hypervisors make them: nothing is turned off
         why = "numa=off is on the kernel's command line" if off else "NUMA is off or interleaved in the firmware"
         yield Warning(
             id="numa-off",

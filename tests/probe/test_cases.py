@@ -234,6 +234,24 @@ def test_a_link_has_no_width_that_pcie_does_not_have(width: str, tree: Callable[
     assert machine.warnings == ()
 
 
+@pytest.mark.parametrize(("option", "warnings"), [("", []), (" numa=off", ["numa-off"])])
+def test_a_guest_with_a_socket_for_each_cpu_has_numa_on(
+    option: str, warnings: list[str], tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    root = changed(tree, "broken-core-ids", tmp_path / "root")
+    for folder in (root / "sys/devices/system/cpu").glob("cpu*/topology"):
+        cpu = folder.parent.name.removeprefix("cpu")
+        shutil.rmtree(folder)
+        folder.mkdir()
+        told = {"core_id": "0", "core_cpus_list": cpu, "physical_package_id": cpu, "package_cpus_list": cpu}
+        for name, text in told.items():
+            (folder / name).write_text(f"{text}\n")
+    (root / "proc/cmdline").write_text(f"quiet{option}\n")
+    machine = probe(Host(str(root)))
+    assert (len(machine.sockets), len(machine.cores), len(machine.numa_nodes)) == (14, 14, 1)
+    assert [warning.id for warning in machine.warnings] == warnings
+
+
 def test_a_gpu_on_another_root_port_is_not_near_its_nic(machine_of: MachineOf) -> None:
     machine = machine_of("gpu-far-from-nic")
     assert gpu_at(machine, "0000:03:00.0").nearest_nics == NearestNics(type="PIX", nics=("0000:04:00.0",))
