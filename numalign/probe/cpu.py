@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from numalign.cpuset import MAX_CPUS, CpuSet
+from numalign.cpuset import CpuSet
 from numalign.machine import Core, L3Cache, Socket
-from numalign.probe.host import Host, whole_number
+from numalign.probe.host import Host, numbered, whole_number
 
 __all__ = ["CpuStates", "CpuTopology", "read_states", "read_topology"]
 
@@ -45,7 +45,7 @@ class CpuTopology(msgspec.Struct, frozen=True):
 
 def read_states(host: Host) -> CpuStates:
     """Which CPUs are online, offline, possible, isolated and free of the scheduler's tick."""
-    listed = _listed_cpus(host)
+    listed = numbered(host.names(CPU), "cpu")
     online = host.cpulist(f"{CPU}/online")
     if not online:
         online = CpuSet(cpu for cpu in listed if _is_online(host, cpu))
@@ -194,11 +194,6 @@ def _cpus(host: Host, folder: str, group: _Groups | _L3Caches) -> CpuSet | None:
                 group.files = (name, *(other for other in group.files if other != name))
             return cpus
     return None
-
-
-def _listed_cpus(host: Host) -> list[int]:
-    numbers = (name[3:] for name in host.names(CPU) if name.startswith("cpu") and name[3:].isdecimal())
-    return sorted(int(number) for number in numbers if len(number) < 6 and int(number) < MAX_CPUS)
 
 
 def _is_online(host: Host, cpu: int) -> bool:

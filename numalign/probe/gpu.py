@@ -8,7 +8,7 @@ from numalign.bdf import normalise
 from numalign.cpuset import MAX_CPUS
 from numalign.links import nearest
 from numalign.machine import Gpu, MigDevice, Nic, NumaNode
-from numalign.probe.host import Host
+from numalign.probe.host import Host, numbered
 from numalign.probe.nvml import NvmlAnswer, NvmlGpu
 from numalign.probe.pci import Function, iommu_group, pcie_link
 
@@ -178,14 +178,9 @@ def _mig_instances(host: Host, minor: int | None) -> tuple[MigDevice, ...]:
         return ()
     return tuple(
         MigDevice(uuid=None, name=None, memory_bytes=None, gpu_instance=gpu_instance, compute_instance=compute_instance)
-        for gpu_instance, gi in _numbered(host, folder, "gi")
-        for compute_instance, _ in _numbered(host, f"{folder}/{gi}", "ci")
+        for gpu_instance in numbered(host.names(folder), "gi")
+        for compute_instance in numbered(host.names(f"{folder}/gi{gpu_instance}"), "ci")
     )
-
-
-def _numbered(host: Host, folder: str, stem: str) -> list[tuple[int, str]]:
-    names = (name for name in host.names(folder) if name.startswith(stem))
-    return sorted((int(name[2:]), name) for name in names if name[2:].isdecimal() and len(name) < 8)
 
 
 def _mig_device(device: msgspec.Struct) -> MigDevice:

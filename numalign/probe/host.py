@@ -9,13 +9,13 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from numalign.cpuset import CpuSet
+from numalign.cpuset import MAX_CPUS, CpuSet
 
-__all__ = ["MAX_FILE", "MAX_LINKS", "Entry", "Host", "Problem", "clean", "whole_number"]
+__all__ = ["MAX_FILE", "MAX_LINKS", "Entry", "Host", "Problem", "clean", "numbered", "whole_number"]
 
 MAX_FILE = 1 << 20
 """Bytes read of one file at most."""
@@ -263,6 +263,17 @@ def whole_number(text: str) -> int:
     if not -(1 << 63) <= number < 1 << 64:
         raise ValueError(f"{text} is too large a number")
     return number
+
+
+def numbered(names: Iterable[str], stem: str) -> list[int]:
+    """The numbers of the names that the kernel makes of `stem` and a number below MAX_CPUS, ascending.
+
+    >>> numbered(["node10", "node2", "node01", "nodes"], "node")
+    [2, 10]
+    """
+    numbers = (name[len(stem) :] for name in names if name.startswith(stem))
+    told = (int(number) for number in numbers if number.isdecimal() and len(number) < 6 and str(int(number)) == number)
+    return sorted(number for number in told if number < MAX_CPUS)
 
 
 def _boot_id(root: str) -> str:

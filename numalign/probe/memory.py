@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from numalign.cpuset import MAX_CPUS, CpuSet
+from numalign.cpuset import CpuSet
 from numalign.machine import Hugepages, NumaNode
-from numalign.probe.host import Host, whole_number
+from numalign.probe.host import Host, numbered, whole_number
 
 __all__ = ["NODE", "memory_total", "read_numa_nodes"]
 
@@ -23,8 +23,7 @@ def memory_total(host: Host) -> int | None:
 
 def read_numa_nodes(host: Host, online: CpuSet) -> tuple[NumaNode, ...]:
     """The NUMA nodes by id; none where the kernel has no NUMA directory."""
-    numbers = (name[4:] for name in host.names(NODE) if name.startswith("node") and name[4:].isdecimal())
-    ids = sorted(int(number) for number in numbers if len(number) < 6 and int(number) < MAX_CPUS)
+    ids = numbered(host.names(NODE), "node")
     nodes = []
     free = online
     for id in ids:
@@ -43,8 +42,7 @@ def _numa_node(host: Host, id: int, ids: list[int], online: CpuSet) -> NumaNode:
     if cpus is None:
         cpus = host.mask(f"{folder}/cpumap")
     if cpus is None:
-        linked = (name[3:] for name in host.names(folder) if name.startswith("cpu") and name[3:].isdecimal())
-        cpus = CpuSet(int(number) for number in linked if len(number) < 6 and int(number) < MAX_CPUS)
+        cpus = CpuSet(numbered(host.names(folder), "cpu"))
     return NumaNode(
         id=id,
         cpus=cpus & online,

@@ -252,6 +252,15 @@ def test_a_guest_with_a_socket_for_each_cpu_has_numa_on(
     assert [warning.id for warning in machine.warnings] == warnings
 
 
+def test_directories_that_no_kernel_names_so_are_no_numa_nodes_and_cpus(
+    tree: Callable[[str], Path], machine_of: MachineOf, tmp_path: Path
+) -> None:
+    root = changed(tree, "server-2s", tmp_path / "root")
+    for name in ("node/node01", "node/node0²", "cpu/cpu01", "cpu/cpu٣"):
+        (root / "sys/devices/system" / name).mkdir()
+    assert probe(Host(str(root))) == machine_of("server-2s")
+
+
 def test_a_gpu_on_another_root_port_is_not_near_its_nic(machine_of: MachineOf) -> None:
     machine = machine_of("gpu-far-from-nic")
     assert gpu_at(machine, "0000:03:00.0").nearest_nics == NearestNics(type="PIX", nics=("0000:04:00.0",))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
+import numalign.probe.host
 from numalign.cpuset import CpuSet
 from numalign.probe.host import MAX_FILE, Host, whole_number
 
 NOBODY = 65534
+
+
+def test_the_examples_hold() -> None:
+    failed, tried = doctest.testmod(numalign.probe.host)
+    assert (failed, tried > 0) == (0, True)
 
 
 def test_links_are_followed_as_the_host_would_and_never_out_of_the_root(tmp_path: Path) -> None:
