@@ -279,8 +279,10 @@ def _gpus_without_near_nic(seen: Seen) -> Iterator[Warning]:
 
 def _nic_oddities(seen: Seen) -> Iterator[Warning]:
     nics = seen.machine.nics
+    shared = _rdma_over_bonds(seen.machine)
     for nic in nics:
-        if is_connectx(nic.vendor_id) and not nic.rdma and nic.driver == "mlx5_core" and nic.physical_function is None:
+        bare = not nic.rdma and nic.bdf not in shared
+        if is_connectx(nic.vendor_id) and bare and nic.driver == "mlx5_core" and nic.physical_function is None:
             yield Warning(
                 id="nic-without-rdma", subject=nic.bdf, message=f"NIC {_nic(nic)} is a ConnectX without an RDMA device"
             )
@@ -355,6 +357,14 @@ RULES: tuple[Callable[[Seen], Iterator[Warning]], ...] = (
 
 def _kinds(machine: Machine) -> tuple[tuple[str, Sequence[Gpu | Nic]], ...]:
     return (("GPU", machine.gpus), ("NIC", machine.nics))
+
+
+def _rdma_over_bonds(machine: Machine) -> set[str]:
+    """The NICs in a bond with a port of their own card that has an RDMA device: in a RoCE LAG one is for all ports
+    (kernel: drivers/net/ethernet/mellanox/mlx5/core/lag)."""
+    rdma = {nic.bdf for nic in machine.nics if nic.rdma}
+    ports = [(bdf, other) for bond in machine.bonds for bdf in bond.nics for other in bond.nics if other in rdma]
+    return {bdf for bdf, other in ports if bdf.rpartition(".")[0] == other.rpartition(".")[0]}
 
 
 def _narrow(link: PcieLink) -> bool:

@@ -20,7 +20,7 @@ WARNINGS: dict[str, list[str]] = {
     "aws-p5-48xlarge": [],
     "azure-nd-h100-v5": [],
     "bluefield-near-gpu": [],
-    "bonded-nics": ["nic-without-rdma", "bond-spans-numa-nodes"],
+    "bonded-nics": ["bond-spans-numa-nodes"],
     "broken-core-ids": ["core-ids-not-believable"],
     "confined": ["reader-confined"],
     "cpus-without-node": ["cpus-without-numa-node"],
