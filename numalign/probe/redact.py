@@ -31,6 +31,8 @@ _SERIALS = (
     ),
     (re.compile(r"\b()[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}\b"), "0000:0000:0000:{1:04d}"),
 )
+_MAC_NAME = re.compile(r"(?<![0-9A-Za-z])((?:en|ib|sl|wl|ww)x)([0-9a-f]{12})(?![0-9A-Za-z])")
+"""A netdev that udev named by its MAC address (systemd.net-naming-scheme): in paths, links and lists of netdevs."""
 _SERIAL_LINE = re.compile(r"(?im)^(serial\s*:).*$")
 
 
@@ -46,6 +48,23 @@ def redact(recorder: Recorder) -> None:
         else:
             text = _SERIAL_LINE.sub(r"\1 redacted", _without_serials(text, stand_ins))
         recorder.files[path] = text.encode("utf-8", "surrogateescape")
+    _take_out_mac_names(recorder)
+
+
+def _take_out_mac_names(recorder: Recorder) -> None:
+    """Numbers the netdevs that are named by MAC address, wherever their names stand, in the order that they have."""
+    texts = {path: data.decode("utf-8", "surrogateescape") for path, data in recorder.files.items()}
+    everywhere = (*texts, *texts.values(), *recorder.links, *recorder.links.values(), *recorder.folders)
+    told = {match.group(2) for text in (*everywhere, *recorder.errors) for match in _MAC_NAME.finditer(text)}
+    numbers = {address: f"{number:012x}" for number, address in enumerate(sorted(told), 1)}
+
+    def clear(text: str) -> str:
+        return _MAC_NAME.sub(lambda match: match.group(1) + numbers[match.group(2)], text)
+
+    recorder.files = {clear(path): clear(text).encode("utf-8", "surrogateescape") for path, text in texts.items()}
+    recorder.links = {clear(path): clear(target) for path, target in recorder.links.items()}
+    recorder.folders = {clear(path) for path in recorder.folders}
+    recorder.errors = {clear(path): number for path, number in recorder.errors.items()}
 
 
 def _without_serials(text: str, stand_ins: dict[str, str]) -> str:

@@ -150,6 +150,22 @@ def test_redacted_snapshots_hold_no_name_and_no_serial_number(
     assert redacted == personal
 
 
+def test_redacted_snapshots_hold_no_mac_address_in_a_netdevs_name(run: Run, tmp_path: Path) -> None:
+    fixture = machines.path_of("bonded-nics").read_text()
+    for netdev, name in (("ens1f0np0", "enx00505612ab34"), ("ens1f1np1", "enx00505612ab33")):
+        fixture = fixture.replace(netdev, name)
+    (tmp_path / "bonded.yaml").write_text(fixture)
+    machines.build(tmp_path / "bonded.yaml", tmp_path / "root")
+    run("snapshot", tmp_path / "node.tar.gz", "--redact", "--root", tmp_path / "root")
+    assert b"00505612ab" not in gzip.decompress((tmp_path / "node.tar.gz").read_bytes())
+    machine = json.loads(run("inspect", "--machine", tmp_path / "node.tar.gz", "-o", "json").stdout)
+    assert machine["bonds"][0] == {
+        "name": "bond0",
+        "netdevs": ["enx000000000002", "enx000000000001"],
+        "nics": ["0000:02:00.0", "0000:02:00.1"],
+    }
+
+
 @pytest.mark.parametrize(
     "members",
     [
