@@ -223,7 +223,7 @@ def _dump(content: _Content) -> str:
 def _entry_dump(entry: _Entry) -> str:
     ids = "(checkpoint.DevicesPerNUMA)<nil>"
     if isinstance(entry, _FlatEntry):
-        ids = f"([]string){_list_dump(entry.ids)}"  # type: ignore[arg-type]
+        ids = f"([]string){_list_dump(entry.ids)}"
     elif entry.ids is not None:
         ids = f"(checkpoint.DevicesPerNUMA){go_map({node: _list_dump(of) for node, of in entry.ids.items()})}"
     response = "<nil>" if entry.response is None else f"[{' '.join(map(str, entry.response))}]"

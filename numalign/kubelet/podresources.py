@@ -277,7 +277,7 @@ class PodResources:
 
         if self._channel is None:
             raise ValueError("the connection is closed")
-        call = self._channel.unary_unary(_SERVICE + method)
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(_SERVICE + method)
         try:
             with _quiet():
                 # gRPC's own deadline does not hold where it is flooded with pings: it then never comes back.

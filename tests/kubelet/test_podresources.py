@@ -91,7 +91,7 @@ def test_what_a_kubelet_serves_is_read(path: Path) -> None:
 
 def test_the_server_is_a_process_too(path: Path, tmp_path: Path) -> None:
     (tmp_path / "node.json").write_bytes(encode(ANSWERS))
-    words = [sys.executable, "-m", "tests.kubelet.pod_resources_server", path, tmp_path / "node.json"]
+    words = [sys.executable, "-m", "tests.kubelet.pod_resources_server", str(path), str(tmp_path / "node.json")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == f"listening on {path}\n"
@@ -155,7 +155,7 @@ def raw(method: str, answer: Callable[[], bytes], path: Path, **options: Any) ->
     from concurrent.futures import ThreadPoolExecutor
 
     server = grpc.server(ThreadPoolExecutor(1), options=[("grpc.max_send_message_length", -1)], **options)
-    handler = grpc.unary_unary_rpc_method_handler(lambda request, context: answer())
+    handler: Any = grpc.unary_unary_rpc_method_handler(lambda request, context: answer())
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("v1.PodResourcesLister", {method: handler}),))
     server.add_insecure_port(f"unix:{path}")
     return server
