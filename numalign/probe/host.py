@@ -212,8 +212,10 @@ class Host:
         return texts
 
     def expect(self, path: str) -> None:
-        """Notes a file that every host has, where it is missing and nothing is noted of it yet."""
-        if path not in self.problems and self.real(path) is None:
+        """Notes a file that every host has, where it is missing and nothing is noted of it or of a directory above it
+        yet."""
+        above = [path[:end] for end, letter in enumerate(path) if letter == "/"]
+        if self.problems.keys().isdisjoint((*above, path)) and self.real(path) is None:
             self.note("missing", path, "there is no such file")
 
     def number(self, path: str, *, expected: bool = False) -> int | None:

@@ -124,3 +124,14 @@ def test_more_problems_than_are_kept_are_counted(tmp_path: Path) -> None:
     for number in range(250):
         host.note("malformed", str(number), "so")
     assert (len(host.problems), host.further_problems) == (200, 50)
+
+
+def test_below_a_directory_of_which_something_is_noted_nothing_is_missing(tmp_path: Path) -> None:
+    host = Host(str(tmp_path))
+    host.note("unreadable", "sys/a/b", "Permission denied")
+    host.expect("sys/a/b/c")
+    host.expect("sys/a/other")
+    assert [(problem.kind, problem.path) for problem in host.problems.values()] == [
+        ("unreadable", "sys/a/b"),
+        ("missing", "sys/a/other"),
+    ]
