@@ -190,7 +190,7 @@ class _Draft:
         kept = {name: value for name, value in wishes.kept.items() if name in known and self._can_stay(name, value)}
         asked = {name: value for name, value in wishes.options.items() if name in known}
         for name in kept.keys() - asked.keys():
-            excluding = self._excluding(name, asked) if BOOLEANS.get(kept[name]) else None
+            excluding = self._excluding(name, asked) if _on(kept[name]) else None
             if excluding is not None:
                 kept[name], self.gave_way[name] = "false", f"{excluding} excludes it"
         return {**kept, **asked}
@@ -294,7 +294,7 @@ class _Draft:
 
     def _excluding(self, name: str, asked: Mapping[str, str]) -> str | None:
         """Which of the options that were asked for is one beside which the kubelet does not start with this one."""
-        on = {option for option, value in asked.items() if BOOLEANS.get(value)}
+        on = {option for option, value in asked.items() if _on(value)}
         others = {
             (set(pair) - {name}).pop()
             for *pair, since in EXCLUSIVE_OPTIONS

@@ -12,7 +12,7 @@ import msgspec
 
 from numalign.admission.pod import Amounts, Container, Pod, PodLevel, has_sidecars, is_guaranteed, pod_level
 from numalign.admission.pod import running_total as _running_total
-from numalign.kubelet.settings import Settings
+from numalign.kubelet.settings import Settings, is_memory
 from numalign.quantity import Quantity
 
 __all__ = ["ContainerDemand", "PodDemand", "demand"]
@@ -101,7 +101,7 @@ def _exclusive(amount: Quantity | None) -> int:
 
 
 def _memory(requests: Amounts) -> dict[str, int] | None:
-    wanted = {name: requests[name] for name in sorted(requests) if name == "memory" or name.startswith("hugepages-")}
+    wanted = {name: requests[name] for name in sorted(requests) if is_memory(name)}
     if not all(amount.is_int64 for amount in wanted.values()):
         return None
     return {name: amount.whole for name, amount in wanted.items()}

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from numalign.admission.hints import Box, Distances, Hint, Hints, ids, least, twins
-from numalign.kubelet.settings import BOOLEANS, Settings
+from numalign.kubelet.settings import Settings
 from numalign.kubelet.view import KubeletView
 
 __all__ = ["ProviderHints", "Topology", "decide", "merge", "topology"]
@@ -38,7 +38,7 @@ class Topology(msgspec.Struct, frozen=True):
 
 def topology(settings: Settings, view: KubeletView) -> Topology:
     """The topology manager of a configuration on a machine. A distance that the machine does not have is 0."""
-    closest = BOOLEANS.get((settings.topology_options or {}).get("prefer-closest-numa-nodes", "false"), False)
+    closest = settings.topology_option("prefer-closest-numa-nodes")
     wanted = closest and settings.topology_policy not in ("none", "single-numa-node")
     return Topology(
         policy=settings.topology_policy,

@@ -12,9 +12,10 @@ from typing import Literal
 import msgspec
 
 from numalign.checks import configuration
-from numalign.checks.finding import SEVERITIES, Finding, Gap, Node, Subject
+from numalign.checks.finding import SEVERITIES, Check, Finding, Gap, Node, Subject, T
 from numalign.checks.table import CHECKS, KUBELETS_OWN, LOADING, NODE_CHECKS, all_ids
 from numalign.kubelet.document import Document, Refused
+from numalign.kubelet.problem import Stage
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import settings
 from numalign.kubelet.static_cpus import reserved_cpus
@@ -67,45 +68,40 @@ def judge(node: Node, document: Document, minor: int, version_from: VersionFrom 
         reserved=reserved_cpus(wanted, view),
         document=document,
     )
-    found, gaps = _of_node(node)
     refused = problems(wanted, view)
-    found += configuration.not_started(subject, refused)
-    gaps.update(_behind(refused[0].stage) if refused else {})
-    for check in CHECKS:
-        gap = check.gap(subject)
-        if gap is None:
-            found += check.find(subject)
-        else:
-            gaps.update(dict.fromkeys(check.ids, gap))
+    of_node, node_gaps = _made(NODE_CHECKS, node)
+    further, further_gaps = _made(CHECKS, subject)
+    found = [*of_node, *configuration.not_started(subject, refused), *further]
+    gaps = {**node_gaps, **(_behind(refused[0].stage) if refused else {}), **further_gaps}
     return _report(node, document.source, (minor, version_from), found, gaps)
 
 
 def judge_refused(node: Node, error: Refused, source: str, minor: int, version_from: VersionFrom = "option") -> Report:
     """The report on a node whose configuration the kubelet does not load."""
-    found, gaps = _of_node(node)
+    found, gaps = _made(NODE_CHECKS, node)
     of_node = {id for check in NODE_CHECKS for id in check.ids}
     unseen = dict.fromkeys(set(all_ids()) - of_node - set(LOADING), _NOT_LOADED)
     found.append(configuration.refused(error, source))
     return _report(node, source, (minor, version_from), found, {**unseen, **gaps})
 
 
-def _of_node(node: Node) -> tuple[list[Finding], Gaps]:
-    """What is found about the node, and which of its checks were not made."""
+def _made(checks: Iterable[Check[T]], of: T) -> tuple[list[Finding], Gaps]:
+    """What the checks find, and which of them were not made."""
     found: list[Finding] = []
     gaps: Gaps = {}
-    for check in NODE_CHECKS:
-        gap = check.gap(node)
+    for check in checks:
+        gap = check.gap(of)
         if gap is None:
-            found += check.find(node)
+            found += check.find(of)
         else:
             gaps.update(dict.fromkeys(check.ids, gap))
     return found, gaps
 
 
-def _behind(stage: str) -> Gaps:
+def _behind(stage: Stage) -> Gaps:
     """The kubelet's own rules that it does not come to, where it stops at a stage."""
     stages = list(KUBELETS_OWN)
-    later = stages[stages.index(stage) + 1 :]  # type: ignore[arg-type]
+    later = stages[stages.index(stage) + 1 :]
     gap = Gap("not-looked-at", f"the kubelet stops before, at {_STOPS_AT[stage]}")
     return {id: gap for name in later for id in KUBELETS_OWN[name]}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from numalign.kubelet.view import KubeletView
 from numalign.machine import Machine
 from numalign.probe.kubelet import NO_STATE, State
 
-__all__ = ["NO_STATE", "SEVERITIES", "Check", "Finding", "Gap", "Node", "NodeCheck", "Severity", "State", "Subject"]
+__all__ = ["NO_STATE", "SEVERITIES", "Check", "Finding", "Gap", "Node", "Severity", "State", "Subject"]
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -71,21 +71,21 @@ class Subject(msgspec.Struct, frozen=True):
         return self.node.state
 
 
-def _always(of: object) -> Gap | None:
+T = TypeVar("T", Node, Subject)
+
+
+def _nothing(of: object) -> tuple[Finding, ...]:
+    return ()
+
+
+def _no_gap(of: object) -> Gap | None:
     return None
 
 
-class NodeCheck(NamedTuple):
-    """A check of the node, whatever its configuration: the ids that it reports, and why it is not made, if so."""
+class Check(msgspec.Struct, Generic[T], frozen=True):
+    """A check of the node alone, or of a configuration on it: the ids that it reports, what it finds, and why it is not
+    made, if so. One that finds nothing only says when the checks of its ids are not made, which others make."""
 
     ids: tuple[str, ...]
-    find: Callable[[Node], Iterable[Finding]]
-    gap: Callable[[Node], Gap | None] = _always
-
-
-class Check(NamedTuple):
-    """A check of a configuration on its node: the ids that it reports, and why it is not made, if so."""
-
-    ids: tuple[str, ...]
-    find: Callable[[Subject], Iterable[Finding]]
-    gap: Callable[[Subject], Gap | None] = _always
+    find: Callable[[T], Iterable[Finding]] = _nothing
+    gap: Callable[[T], Gap | None] = _no_gap

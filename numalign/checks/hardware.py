@@ -5,10 +5,10 @@ The rules themselves are in probe/warn.py, so that inspect says the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from numalign.checks.finding import Finding, Gap, Node, NodeCheck, Severity
+from numalign.checks.finding import Check, Finding, Gap, Node, Severity
 from numalign.machine import Warning
 
 __all__ = ["COVERED", "HARDWARE", "WARNINGS", "check_of"]
@@ -89,10 +89,6 @@ def _find(node: Node) -> Iterator[Finding]:
             )
 
 
-def _nothing(node: Node) -> Iterable[Finding]:
-    return ()
-
-
 def _no_gpus(node: Node) -> Gap | None:
     return None if node.machine.gpus or node.machine.nvidia_driver else Gap("not-applicable", "no GPUs")
 
@@ -114,13 +110,15 @@ def _no_devices(node: Node) -> Gap | None:
     return None if node.machine.devices() else Gap("not-applicable", "no GPUs and no NICs")
 
 
-_GAPS = {"NUMA": lambda node: None, "GPUs": _no_gpus, "NICs": _no_nics, "NVML": _no_nvml, "devices": _no_devices}
+_GAPS: dict[str, Callable[[Node], Gap | None]] = {
+    "GPUs": _no_gpus,
+    "NICs": _no_nics,
+    "NVML": _no_nvml,
+    "devices": _no_devices,
+}
+"""What a warning is about -> why there is none to look for."""
 
-
-def _rows() -> Iterator[NodeCheck]:
-    yield NodeCheck((), _find)
-    for about, gap in _GAPS.items():
-        yield NodeCheck(tuple(id for id, row in WARNINGS.items() if row.about == about), _nothing, gap)
-
-
-HARDWARE: tuple[NodeCheck, ...] = tuple(_rows())
+HARDWARE: tuple[Check[Node], ...] = (
+    Check(tuple(id for id, row in WARNINGS.items() if row.about not in _GAPS), _find),
+    *(Check(tuple(id for id, row in WARNINGS.items() if row.about == about), gap=gap) for about, gap in _GAPS.items()),
+)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from numalign.checks import configuration, dra, memory, policies, reserved
-from numalign.checks.finding import Check, Finding, Gap, NodeCheck, Subject
+from numalign.checks.finding import Check, Gap, Node, Subject
 from numalign.checks.hardware import HARDWARE
 from numalign.kubelet.checkpoint import CPU_FILE, MEMORY_FILE
 from numalign.kubelet.problem import Stage
@@ -13,7 +11,7 @@ from numalign.probe.kubelet import PLUGINS
 
 __all__ = ["CHECKS", "KUBELETS_OWN", "LOADING", "NODE_CHECKS", "all_ids"]
 
-NODE_CHECKS: tuple[NodeCheck, ...] = HARDWARE
+NODE_CHECKS: tuple[Check[Node], ...] = HARDWARE
 """Checks of the node, which are made whatever its configuration is."""
 
 LOADING = ("config-not-loaded",)
@@ -127,17 +125,13 @@ def _unreadable(subject: Subject, name: str) -> Gap | None:
     return Gap("not-looked-at", f"{subject.state.folder}/{name}: {reason}") if reason else None
 
 
-def _nothing(subject: Subject) -> Iterator[Finding]:
-    return iter(())
-
-
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[Check[Subject], ...] = (
     Check(("field-ignored", "field-repeated"), configuration.ignored),
     Check(("drop-ins-alpha",), configuration.drop_ins, _no_drop_ins),
     Check(("feature-gate-not-judged",), configuration.gates_not_judged),
     Check((), configuration.state),
-    Check(("cpu-state-unusable", "cpu-state-differs"), _nothing, _no_cpu_state),
-    Check(("memory-state-unusable", "memory-state-differs"), _nothing, _no_memory_state),
+    Check(("cpu-state-unusable", "cpu-state-differs"), gap=_no_cpu_state),
+    Check(("memory-state-unusable", "memory-state-differs"), gap=_no_memory_state),
     Check(("cpu-manager-off",), policies.cpu_manager),
     Check(("shared-cores",), policies.whole_cores_only, _no_static_cpus),
     Check(("cpus-per-core",), policies.cpus_per_core, _no_static_cpus),
@@ -167,6 +161,5 @@ CHECKS: tuple[Check, ...] = (
 
 def all_ids() -> list[str]:
     """The ids of all checks, sorted."""
-    rows: tuple[NodeCheck | Check, ...] = (*NODE_CHECKS, *CHECKS)
-    of_rows = (id for row in rows for id in row.ids)
-    return sorted({*LOADING, *of_rows, *(id for ids in KUBELETS_OWN.values() for id in ids)})
+    rows = (LOADING, *KUBELETS_OWN.values(), *(check.ids for check in NODE_CHECKS), *(check.ids for check in CHECKS))
+    return sorted({id for ids in rows for id in ids})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numalign.cli.files import emit, emit_document
-from numalign.cli.node import Configuration, read_configuration, read_kubelet, version
+from numalign.cli.node import Configuration, Kubelet, read_configuration, version
 from numalign.cli.source import load, open_host
 from numalign.errors import DoesNotHold
 
@@ -29,9 +29,9 @@ def config(
 ) -> int:
     """Print the effective configuration: file, drop-ins and flags merged, and where each value comes from."""
     host = open_host(root or "/")
-    kubelet = read_kubelet(host)
-    configuration = read_configuration(config, config_dir, kubelet_flags, kubelet, host, root)
-    document = _effective(configuration, version(kubernetes_version, kubelet, host).minor)
+    kubelet = Kubelet(host)
+    configuration = read_configuration(config, config_dir, kubelet_flags, kubelet, root)
+    document = _effective(configuration, version(kubernetes_version, kubelet).minor)
     from numalign.report.configuration import draw, printed
 
     if output == "text":
@@ -72,9 +72,9 @@ def allocatable(
 
     found_machine, host = load(root, machine, nvml)
     view = kubelet_view(found_machine)
-    kubelet = read_kubelet(host)
-    minor = version(kubernetes_version, kubelet, host).minor
-    document = _effective(read_configuration(config, config_dir, kubelet_flags, kubelet, host, root), minor)
+    kubelet = Kubelet(host)
+    minor = version(kubernetes_version, kubelet).minor
+    document = _effective(read_configuration(config, config_dir, kubelet_flags, kubelet, root), minor)
     wanted = settings(document.values, minor)
     for problem in problems(wanted, view):
         raise DoesNotHold(f"{document.source}: the kubelet does not start: {problem.message}", hint=_SEE_VERIFY)

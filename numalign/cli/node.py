@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from numalign.cli.files import read_file
@@ -16,17 +17,33 @@ if TYPE_CHECKING:
     from numalign.probe.host import Host
     from numalign.probe.kubelet import Place, Process, State
 
-__all__ = ["Configuration", "Kubelet", "Version", "read_configuration", "read_kubelet", "read_state", "version"]
+__all__ = ["Configuration", "Kubelet", "Version", "read_configuration", "read_state", "version"]
 
 
-class Kubelet(NamedTuple):
-    """The node's kubelet: its process, and how it is called by that or by its unit; None where neither is known."""
+class Kubelet:
+    """The kubelet of a host or snapshot (None: of a Machine document, which has none), looked for when it is needed."""
 
-    process: Process | None
-    invocation: Invocation | None
+    def __init__(self, host: Host | None) -> None:
+        self.host = host
 
+    @cached_property
+    def process(self) -> Process | None:
+        """The process; None where none runs, or none can be seen."""
+        from numalign.probe.kubelet import find_process
 
-NO_KUBELET = Kubelet(None, None)
+        return find_process(self.host) if self.host is not None else None
+
+    @cached_property
+    def invocation(self) -> Invocation | None:
+        """How it is called: by its process, else as its unit would start it; None where neither is known."""
+        from numalign.kubelet.running import of_arguments, of_unit
+        from numalign.probe.kubelet import read_unit
+
+        if self.process is not None:
+            inside, pid = self.process.inside, self.process.pid
+            return None if inside else of_arguments(self.process.arguments, f"process {pid}")
+        unit = read_unit(self.host) if self.host is not None else None
+        return of_unit(unit.files, self.host.text) if unit and self.host is not None else None
 
 
 class Configuration(NamedTuple):
@@ -49,26 +66,11 @@ class Version(NamedTuple):
     told_by: VersionFrom
 
 
-def read_kubelet(host: Host | None) -> Kubelet:
-    """The kubelet of a host or snapshot: the process that runs, else what its unit would start."""
-    from numalign.kubelet.running import of_arguments, of_unit
-    from numalign.probe.kubelet import find_process, read_unit
-
-    if host is None:
-        return NO_KUBELET
-    process = find_process(host)
-    if process is not None and process.inside is None:
-        return Kubelet(process, of_arguments(process.arguments, f"process {process.pid}"))
-    unit = read_unit(host) if process is None else None
-    return Kubelet(process, of_unit(unit.files, host.text) if unit else None)
-
-
 def read_configuration(
     config: str | None,
     config_dir: str | None,
     kubelet_flags: str | None,
     kubelet: Kubelet,
-    host: Host | None,
     root: str | None,
 ) -> Configuration:
     """The file `config` with the drop-ins and flags that were named; else what the node's kubelet takes.
@@ -84,19 +86,19 @@ def read_configuration(
     elif called is not None and called.config is None:
         base = None
     else:
-        base = _host_file(host, called.config if called and called.config else None, kubelet, root)
+        base = _host_file(kubelet, called.config if called else None, root)
     if base is not None and base[1][:2] == b"\x1f\x8b":
         raise CannotRead(f"{base[0]} is an archive, no configuration", hint="a snapshot is read with --machine")
     if config_dir:
         drop_ins = read_drop_ins(_named_folder(config_dir))
     else:
         own = called.config_dir if called else None
-        drop_ins = read_drop_ins(_host_place(host, own, root)) if own and host else {}
+        drop_ins = read_drop_ins(_host_place(kubelet.host, own, root)) if own and kubelet.host else {}
     words = called.text if called and kubelet_flags is None else kubelet_flags or ""
     return Configuration(base, drop_ins, parse_flags(words))
 
 
-def read_state(state_dir: str | None, kubelet: Kubelet, host: Host | None, root: str | None) -> State:
+def read_state(state_dir: str | None, kubelet: Kubelet, root: str | None) -> State:
     """What lies in the kubelet's directory: the one named, else that of the host or snapshot; a Machine document has
     none. Raises CannotRead where the named one is no directory."""
     from numalign.kubelet.running import DEFAULT_FOLDER
@@ -107,20 +109,20 @@ def read_state(state_dir: str | None, kubelet: Kubelet, host: Host | None, root:
         if not os.path.isdir(state_dir):
             raise CannotRead(f"--state-dir {state_dir} is no directory", hint="the kubelet's is /var/lib/kubelet")
         return read_state(Place(Host(state_dir), "", state_dir.rstrip("/") or "/"), named=True)
-    if host is None:
+    if kubelet.host is None:
         return NO_STATE
     folder = kubelet.invocation.folder if kubelet.invocation else DEFAULT_FOLDER
-    return read_state(_host_place(host, folder, root))
+    return read_state(_host_place(kubelet.host, folder, root))
 
 
-def version(kubernetes_version: str | None, kubelet: Kubelet, host: Host | None) -> Version:
+def version(kubernetes_version: str | None, kubelet: Kubelet) -> Version:
     """The minor version that was asked for, else that of the node's kubelet, else the default. Raises WrongUsage."""
     from numalign.kubelet.running import minor_of
     from numalign.kubelet.versions import NEWEST, OLDEST, wanted_version
     from numalign.probe.kubelet import version_of
 
-    if kubernetes_version is None and host is not None:
-        told = version_of(host, kubelet.process)
+    if kubernetes_version is None and kubelet.host is not None:
+        told = version_of(kubelet.host, kubelet.process)
         minor = minor_of(told) if told else None
         if minor is not None:
             return Version(min(max(minor, OLDEST), NEWEST), "kubelet")
@@ -150,10 +152,11 @@ def _host_place(host: Host, path: str, root: str | None) -> Place:
     return Place(host, inner, shown)
 
 
-def _host_file(host: Host | None, path: str | None, kubelet: Kubelet, root: str | None) -> tuple[str, bytes]:
+def _host_file(kubelet: Kubelet, path: str | None, root: str | None) -> tuple[str, bytes]:
     """The file of --config of the node's kubelet, else where kubeadm has it."""
     from numalign.probe.kubelet import KUBELET_CONFIG, MAX_KUBELET_FILE
 
+    host = kubelet.host
     if host is None:
         raise CannotRead("no kubelet configuration: a Machine document has none", hint="name it with --config FILE")
     place = _host_place(host, path or KUBELET_CONFIG, root)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numalign.cli.files import emit_document
-from numalign.cli.node import read_configuration, read_kubelet, read_state, version
+from numalign.cli.node import Kubelet, read_configuration, read_state, version
 from numalign.cli.source import load
 
 __all__ = ["verify"]
@@ -29,10 +29,10 @@ def verify(
     from numalign.kubelet.document import Refused
 
     found, host = load(root, machine, nvml)
-    kubelet = read_kubelet(host)
-    minor, told_by = version(kubernetes_version, kubelet, host)
-    configuration = read_configuration(config, config_dir, kubelet_flags, kubelet, host, root)
-    node = Node(found, read_state(state_dir, kubelet, host, root))
+    kubelet = Kubelet(host)
+    minor, told_by = version(kubernetes_version, kubelet)
+    configuration = read_configuration(config, config_dir, kubelet_flags, kubelet, root)
+    node = Node(found, read_state(state_dir, kubelet, root))
     try:
         from numalign.kubelet.effective import effective
 

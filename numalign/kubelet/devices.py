@@ -19,7 +19,6 @@ from numalign.kubelet.wire import Field, Malformed, Message, decode
 
 __all__ = [
     "ALLOCATE_RESPONSE",
-    "DEVICE_FILE",
     "MAX_FILE",
     "NO_NUMA_NODE",
     "Assignment",
@@ -30,8 +29,6 @@ __all__ = [
     "read_device_state",
 ]
 
-DEVICE_FILE = "device-plugins/kubelet_internal_checkpoint"
-"""Below the kubelet's root directory."""
 NO_NUMA_NODE = -1
 """The key of the devices without topology."""
 MAX_FILE = 4 << 20

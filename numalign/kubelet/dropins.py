@@ -16,7 +16,7 @@ from numalign.kubelet.document import API_VERSION, KIND, Ignored, Refused, decod
 from numalign.kubelet.fields import fields
 from numalign.kubelet.settings import default_eviction_hard
 
-__all__ = ["ALPHA", "Files", "Merged", "merge"]
+__all__ = ["AFTER_DEFAULTS", "ALPHA", "Files", "Merged", "merge"]
 
 ALPHA = (28, 29)
 """The versions that take --config-dir only with the environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA."""
@@ -27,6 +27,8 @@ Places = Mapping[yaml.Path, str]
 _SINCE = 28
 _PATCHES_SINCE = 29
 _VERSIONED_SINCE = 32
+AFTER_DEFAULTS = range(_PATCHES_SINCE, _VERSIONED_SINCE)
+"""The versions that set no defaults after they have merged drop-ins."""
 
 _WITHOUT_DEFAULT = frozenset(
     {

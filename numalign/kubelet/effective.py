@@ -9,7 +9,7 @@ from typing import Any
 
 from numalign.kubelet import yaml
 from numalign.kubelet.document import Document, Refused, decode, typed
-from numalign.kubelet.dropins import Files, Merged, merge
+from numalign.kubelet.dropins import AFTER_DEFAULTS, Files, Merged, merge
 from numalign.kubelet.fields import fields
 from numalign.kubelet.flags import FLAGS, Flags, flag_value
 from numalign.kubelet.settings import default_eviction_hard
@@ -20,7 +20,6 @@ __all__ = ["effective"]
 _DEFAULT = "default"
 _DEFAULT_WHERE_EMPTY = ("cpuManagerPolicy", "topologyManagerPolicy", "topologyManagerScope", "memoryManagerPolicy")
 """Fields whose empty text is the default's; a flag's is not, since flags are set after the defaults."""
-_MERGED_LAST = range(29, 32)
 
 
 def effective(base: tuple[str, bytes] | None, drop_ins: Files, flags: Flags, minor: int) -> Document:
@@ -65,8 +64,8 @@ def effective(base: tuple[str, bytes] | None, drop_ins: Files, flags: Flags, min
 
 
 def _set_after_defaults(place: str, drop_ins: Files, minor: int) -> bool:
-    """Whether a value is a drop-in's of the versions that set no defaults after merging (1.29 to 1.31)."""
-    return minor in _MERGED_LAST and any(place.startswith(f"{path}:") for path in drop_ins)
+    """Whether a value is a drop-in's of a version that sets no defaults after merging."""
+    return minor in AFTER_DEFAULTS and any(place.startswith(f"{path}:") for path in drop_ins)
 
 
 def _written_again(entry: Any) -> Any:

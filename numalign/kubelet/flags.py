@@ -13,7 +13,7 @@ from typing import Any
 from numalign.errors import WrongUsage
 from numalign.kubelet import gojson
 from numalign.kubelet.document import Refused, nanoseconds
-from numalign.kubelet.settings import BOOLEANS, go_atoi
+from numalign.kubelet.settings import BOOLEANS, go_atoi, is_memory
 from numalign.quantity import Quantity
 
 __all__ = ["FLAGS", "Flags", "flag_texts", "flag_value", "parse_flags"]
@@ -230,7 +230,7 @@ def _limit(text: str) -> tuple[str, Quantity]:
     name, *amounts = text.split("=")
     if len(amounts) != 1:
         raise ValueError(f"the reserved limit has incorrect value, expected type=quantity, got {text}")
-    if name != "memory" and not name.startswith("hugepages-"):
+    if not is_memory(name):
         raise ValueError(f'memory type conversion error, unknown type: "{name}"')
     try:
         return name, Quantity.parse(amounts[0])

@@ -22,14 +22,14 @@ from numalign.kubelet.checkpoint import (
     read_cpu_state,
     read_memory_state,
 )
+from numalign.kubelet.running import DEFAULT_FOLDER
 from numalign.kubelet.settings import Settings
 from numalign.kubelet.static_cpus import reserved_cpus
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
-__all__ = ["STATE_FOLDER", "Obstacle", "default_memory_state", "obstacles"]
+__all__ = ["Obstacle", "default_memory_state", "obstacles"]
 
-STATE_FOLDER = "/var/lib/kubelet"
 _GROUP_SUMS_SINCE = 32
 _DATA_SINCE = 37
 _OLDEST_FIRST_UNTIL = 35
@@ -50,7 +50,7 @@ class Obstacle(msgspec.Struct, frozen=True):
 
 
 def obstacles(
-    settings: Settings, view: KubeletView, files: Mapping[str, bytes], folder: str = STATE_FOLDER
+    settings: Settings, view: KubeletView, files: Mapping[str, bytes], folder: str = DEFAULT_FOLDER
 ) -> list[Obstacle]:
     """What the state files (content by file name) stand in the way of; the kubelet stops at the first."""
     found = []

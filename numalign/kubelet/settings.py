@@ -29,6 +29,7 @@ __all__ = [
     "eviction_reservation",
     "go_atoi",
     "go_percentage",
+    "is_memory",
     "parse_cpus",
     "reservation",
     "settings",
@@ -134,6 +135,15 @@ class Settings(msgspec.Struct, frozen=True):
     def option(self, name: str) -> bool:
         """Whether a CPU manager option is set to true."""
         return BOOLEANS.get((self.cpu_options or {}).get(name, "false"), False)
+
+    def topology_option(self, name: str) -> bool:
+        """Whether a topology manager option is set to true."""
+        return BOOLEANS.get((self.topology_options or {}).get(name, "false"), False)
+
+
+def is_memory(name: str) -> bool:
+    """Whether a resource is memory or huge pages, as the memory manager gives them out."""
+    return name == "memory" or name.startswith("hugepages-")
 
 
 def settings(values: Mapping[str, Any], minor: int) -> Settings:

@@ -20,6 +20,7 @@ from numalign.kubelet.settings import (
     capacity,
     go_atoi,
     go_percentage,
+    is_memory,
     reservation,
 )
 from numalign.kubelet.static_cpus import counted_cpus
@@ -309,7 +310,7 @@ def _memory_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             return
         for name, amount in limits.items():
             totals[name] = amount + totals.get(name, Quantity())
-    wanted = {name: amount for name, amount in reservation(settings, view).items() if _is_memory(name)}
+    wanted = {name: amount for name, amount in reservation(settings, view).items() if is_memory(name)}
     for name in sorted({*totals, *wanted}):
         have, want = totals.get(name, Quantity()), wanted.get(name, Quantity())
         if have != want:
@@ -359,10 +360,6 @@ def _allocatable(settings: Settings, view: KubeletView) -> Iterator[Problem]:
                 f"{message}of {has[name]}. Expected capacity >= reservation.",
                 "systemReserved",
             )
-
-
-def _is_memory(name: str) -> bool:
-    return name == "memory" or name.startswith("hugepages-")
 
 
 def _bad_bool(name: str, value: str) -> str:

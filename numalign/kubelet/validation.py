@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 from numalign.kubelet.document import go_duration, go_float
 from numalign.kubelet.problem import Problem, Rule
-from numalign.kubelet.settings import Settings, parse_cpus
+from numalign.kubelet.settings import Settings, is_memory, parse_cpus
 from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, dependencies, gone, known_gates
 from numalign.kubelet.view import KubeletView
 
@@ -175,7 +175,7 @@ def _reserved_memory_entries(settings: Settings, view: KubeletView) -> Iterator[
     for position, (node, limits) in enumerate(settings.reserved_memory):
         for name, amount in limits.items():
             path = ("reservedMemory", position, "limits", name)
-            if name != "memory" and not name.startswith("hugepages-"):
+            if not is_memory(name):
                 message = f'the limit type "{name}" for NUMA node {node} is not supported, '
                 message += "only [memory hugepages-<HugePageSize>] is accepted"
                 yield _invalid("reserved-memory-type", message, *path)

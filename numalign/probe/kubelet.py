@@ -15,10 +15,8 @@ from numalign.errors import CannotRead
 from numalign.probe.host import Host
 
 __all__ = [
-    "CHECKPOINT",
     "DEVICE_PLUGINS",
     "KUBELET_CONFIG",
-    "KUBELET_FOLDER",
     "MAX_KUBELET_FILE",
     "NO_STATE",
     "PLUGINS",
@@ -26,11 +24,10 @@ __all__ = [
 __all__ += ["STATE_FILES", "Place", "Process", "State", "Unit", "find_process", "read_drop_ins", "read_state"]
 __all__ += ["read_unit", "version_of"]
 
-KUBELET_FOLDER = "var/lib/kubelet"
-KUBELET_CONFIG = f"{KUBELET_FOLDER}/config.yaml"
+KUBELET_CONFIG = "var/lib/kubelet/config.yaml"
+"""Where kubeadm keeps it, and most others."""
 PLUGINS, DEVICE_PLUGINS = "plugins_registry", "device-plugins"
-CHECKPOINT = f"{DEVICE_PLUGINS}/kubelet_internal_checkpoint"
-STATE_FILES = ("cpu_manager_state", "memory_manager_state", CHECKPOINT)
+STATE_FILES = ("cpu_manager_state", "memory_manager_state", f"{DEVICE_PLUGINS}/kubelet_internal_checkpoint")
 """The files of the kubelet's directory that its managers start on."""
 MAX_KUBELET_FILE = 16 << 20
 T = TypeVar("T")
@@ -45,7 +42,7 @@ _SERVICES = (
     "sys/fs/cgroup/runtime.slice/kubelet.service/cgroup.procs",
     "sys/fs/cgroup/podruntime/kubelet/cgroup.procs",
 )
-_NAMES = ("kubelet", "kubelite", "hyperkube")
+_NAMES = ("kubelet", "hyperkube")
 _HOSTS = ("k3s-server", "k3s-agent", "k3s", "rke2", "kubelite")
 """Processes that run a kubelet inside, whose command line is not the kubelet's."""
 _UNITS = (
@@ -110,7 +107,7 @@ def _find(host: Host) -> Process | None:
         if not pid.isdecimal():
             continue
         name = host.text(f"proc/{pid}/comm") or ""
-        if name in _NAMES and name not in _HOSTS:
+        if name in _NAMES:
             return _process(host, pid, None)
         if name in _HOSTS and inside is None:
             inside = _process(host, pid, name)

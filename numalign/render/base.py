@@ -119,7 +119,7 @@ def _loaded(data: bytes, name: str, minor: int, refusal: type[NumalignError]) ->
     try:
         return effective((name, data), {}, {}, minor).values
     except Refused as error:
-        place = f"{name}:{error.line}" if error.line else name
+        place = error.placed(name)
         raise refusal(f"{place}: the kubelet does not load it: {error.message}", hint=_SEE_VERIFY) from error
 
 

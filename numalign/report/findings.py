@@ -13,7 +13,7 @@ from numalign.checks.finding import SEVERITIES
 from numalign.report.text import style_of
 from numalign.words import count, printable
 
-__all__ = ["draw", "summary"]
+__all__ = ["draw"]
 
 _PLURALS = {"error": "errors", "warning": "warnings", "info": "info"}
 _MOST_REASONS = 3
@@ -30,14 +30,14 @@ def draw(console: Console, report: Report) -> None:
             console.print(Padding(Text(printable(finding.remedy)), (0, 0, 0, 9)))
     if report.findings:
         console.print()
-    console.print(Text(f"{summary(report)}; Kubernetes {report.kubernetes_version}{_assumed(report)}"))
+    console.print(Text(f"{_summary(report)}; Kubernetes {report.kubernetes_version}{_assumed(report)}"))
     for line in _not_looked_at(report):
         console.print(Text(printable(line)))
     if report.findings:
         console.print(Text("numalign checks show ID explains each"))
 
 
-def summary(report: Report) -> str:
+def _summary(report: Report) -> str:
     """One line: `39 passed, 1 error, 4 not applicable`."""
     found = [finding.severity for finding in report.findings]
     counts = [f"{report.count('passed')} passed"]
