@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Literal, TypeVar
 
 import msgspec
@@ -12,9 +12,11 @@ from numalign.kubelet.document import Document
 from numalign.kubelet.settings import Settings
 from numalign.kubelet.view import KubeletView
 from numalign.machine import Machine
-from numalign.probe.kubelet import NO_STATE, State
+from numalign.probe.kubelet import NO_STATE, Process, State
+from numalign.probe.system import NO_SYSTEM, Health, System
 
-__all__ = ["NO_STATE", "SEVERITIES", "Check", "Finding", "Gap", "Node", "Severity", "State", "Subject"]
+__all__ = ["NO_STATE", "SEVERITIES", "Check", "Finding", "Gap", "Node", "Running", "Severity", "State", "Subject"]
+__all__ += ["unseen"]
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -41,11 +43,26 @@ class Gap(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Running(msgspec.Struct, frozen=True):
+    """The kubelet that runs on the node, if one does.
+
+    `version` is what its binary says; `written` has the files that it was started with and that are judged, and when
+    each was last written (seconds since 1970); `health` is what its /healthz said, None where it was not asked.
+    """
+
+    process: Process
+    version: str | None = None
+    written: Mapping[str, float] = {}
+    health: Health | None = None
+
+
 class Node(msgspec.Struct, frozen=True):
-    """The node beside its configuration: the machine, and what a kubelet left on it."""
+    """The node beside its configuration: the machine, what a kubelet left on it, the system, the running kubelet."""
 
     machine: Machine
     state: State = NO_STATE
+    system: System = NO_SYSTEM
+    running: Running | None = None
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -89,3 +106,10 @@ class Check(msgspec.Struct, Generic[T], frozen=True):
     ids: tuple[str, ...]
     find: Callable[[T], Iterable[Finding]] = _nothing
     gap: Callable[[T], Gap | None] = _no_gap
+
+
+def unseen(subject: Subject) -> Gap | None:
+    """Why nothing is known of the system around the kubelet, where that is so."""
+    if subject.node.system == NO_SYSTEM:
+        return Gap("not-looked-at", "of the system around the kubelet nothing is seen")
+    return None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from numalign.checks import configuration, dra, memory, policies, reserved
 from numalign.checks.finding import Check, Gap, Node, Subject
 from numalign.checks.hardware import HARDWARE
+from numalign.checks.running import RUNNING, RUNNING_NODE
+from numalign.checks.system import SYSTEM
 from numalign.kubelet.checkpoint import CPU_FILE, MEMORY_FILE
 from numalign.kubelet.problem import Stage
 from numalign.probe.kubelet import PLUGINS
 
 __all__ = ["CHECKS", "KUBELETS_OWN", "LOADING", "NODE_CHECKS", "all_ids"]
 
-NODE_CHECKS: tuple[Check[Node], ...] = HARDWARE
+NODE_CHECKS: tuple[Check[Node], ...] = (*HARDWARE, *RUNNING_NODE)
 """Checks of the node, which are made whatever its configuration is."""
 
 LOADING = ("config-not-loaded",)
@@ -155,6 +157,8 @@ CHECKS: tuple[Check[Subject], ...] = (
     Check(("hugepages-uneven",), memory.uneven_hugepages, _no_alignment),
     Check(("dra-cpus",), dra.cpus, _no_plugins),
     Check(("dra-devices",), dra.devices, _no_plugins),
+    *RUNNING,
+    *SYSTEM,
 )
 """Checks of a configuration that is loaded, beyond what the kubelet itself refuses."""
 

@@ -10,14 +10,16 @@ from numalign.cli.files import read_file
 from numalign.errors import CannotRead
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from numalign.checks import VersionFrom
+    from numalign.checks.finding import Running
     from numalign.kubelet.running import Invocation
     from numalign.probe.host import Host
     from numalign.probe.kubelet import Place, Process, State
 
-__all__ = ["Configuration", "Kubelet", "Version", "read_configuration", "read_state", "version"]
+__all__ = ["Configuration", "Kubelet", "Version", "read_configuration", "read_running", "read_state", "version"]
 
 
 class Kubelet:
@@ -45,6 +47,13 @@ class Kubelet:
         unit = read_unit(self.host) if self.host is not None else None
         return of_unit(unit.files, self.host.text) if unit and self.host is not None else None
 
+    @cached_property
+    def version(self) -> str | None:
+        """What its binary says of its version; None where it cannot be asked."""
+        from numalign.probe.kubelet import version_of
+
+        return version_of(self.host, self.process) if self.host is not None else None
+
 
 class Configuration(NamedTuple):
     """What makes a configuration: the file (path, content) if any, the drop-ins by path, the values of each flag."""
@@ -57,6 +66,11 @@ class Configuration(NamedTuple):
     def source(self) -> str:
         """What a person calls it."""
         return self.base[0] if self.base else "command line"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of its files."""
+        return (*((self.base[0],) if self.base else ()), *self.drop_ins)
 
 
 class Version(NamedTuple):
@@ -119,14 +133,32 @@ def version(kubernetes_version: str | None, kubelet: Kubelet) -> Version:
     """The minor version that was asked for, else that of the node's kubelet, else the default. Raises WrongUsage."""
     from numalign.kubelet.running import minor_of
     from numalign.kubelet.versions import NEWEST, OLDEST, wanted_version
-    from numalign.probe.kubelet import version_of
 
-    if kubernetes_version is None and kubelet.host is not None:
-        told = version_of(kubelet.host, kubelet.process)
-        minor = minor_of(told) if told else None
+    if kubernetes_version is None and kubelet.version is not None:
+        minor = minor_of(kubelet.version)
         if minor is not None:
             return Version(min(max(minor, OLDEST), NEWEST), "kubelet")
     return Version(wanted_version(kubernetes_version), "option" if kubernetes_version else "assumed")
+
+
+def read_running(kubelet: Kubelet, files: Iterable[str], values: Mapping[str, Any], root: str | None) -> Running | None:
+    """The kubelet that runs, None where none is seen.
+
+    `files` are those of its own configuration that are judged, as a person names them. It is asked for its health on
+    the live host only, where the effective `values` have a port.
+    """
+    from numalign.checks.finding import Running
+    from numalign.probe.system import read_health
+
+    host, process = kubelet.host, kubelet.process
+    if host is None or process is None:
+        return None
+    above = _host_place(host, "", root).shown
+    times = {file: host.modified(file.removeprefix(above)) for file in files}
+    written = {file: time for file, time in times.items() if time is not None}
+    port = 0 if process.inside else values.get("healthzPort", 10248)
+    health = read_health(host, values.get("healthzBindAddress") or "127.0.0.1", port)
+    return Running(process, kubelet.version, written, health)
 
 
 def _shown(config: str) -> str:

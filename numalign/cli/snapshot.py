@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from numalign.cli.files import emit
-from numalign.cli.node import Kubelet, read_configuration, read_state, version
+from numalign.cli.node import Kubelet, read_configuration, read_running, read_state, version
 from numalign.cli.source import nvml_mode
 from numalign.errors import NumalignError
 
@@ -40,8 +40,11 @@ def snapshot(file: str, *, root: str | None = None, nvml: str = "auto", redact: 
 
 def _record_kubelet(recorder: Recorder) -> None:
     """Reads what the commands read of the node's kubelet; what cannot be read is noted as an error of the recording."""
+    from numalign.probe.system import read_system
+
     kubelet = Kubelet(recorder)
     version(None, kubelet)
     read_state(None, kubelet, None)
+    read_system(recorder, kubelet.process, irqs=True)
     with contextlib.suppress(NumalignError):
-        read_configuration(None, None, None, kubelet, None)
+        read_running(kubelet, read_configuration(None, None, None, kubelet, None).files, {}, None)

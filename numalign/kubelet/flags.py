@@ -45,6 +45,10 @@ FLAGS: Mapping[str, str] = {
     "cgroup-root": "cgroupRoot",
     "feature-gates": "featureGates",
     "fail-swap-on": "failSwapOn",
+    "fail-cgroupv1": "failCgroupV1",
+    "cgroup-driver": "cgroupDriver",
+    "healthz-bind-address": "healthzBindAddress",
+    "healthz-port": "healthzPort",
 }
 
 _OTHER_NAMES = (
@@ -52,14 +56,14 @@ _OTHER_NAMES = (
     "address allowed-unsafe-sysctls anonymous-auth application-metrics-count-limit authentication-token-webhook "
     "authentication-token-webhook-cache-ttl authorization-mode authorization-webhook-cache-authorized-ttl "
     "authorization-webhook-cache-unauthorized-ttl azure-container-registry-config boot-id-file bootstrap-kubeconfig "
-    "cert-dir cgroup-driver client-ca-file cloud-config cloud-provider cluster-dns cluster-domain config config-dir "
+    "cert-dir client-ca-file cloud-config cloud-provider cluster-dns cluster-domain config config-dir "
     "container-hints container-log-max-files container-log-max-size container-runtime container-runtime-endpoint "
     "containerd containerd-namespace contention-profiling cpu-cfs-quota cpu-cfs-quota-period "
     "enable-controller-attach-detach enable-debugging-handlers enable-load-reader enable-server event-burst event-qps "
     "event-storage-age-limit event-storage-event-limit eviction-max-pod-grace-period "
     "eviction-pressure-transition-period exit-on-lock-contention experimental-allocatable-ignore-eviction "
-    "experimental-mounter-path fail-cgroupv1 file-check-frequency global-housekeeping-interval hairpin-mode "
-    "healthz-bind-address healthz-port help hostname-override housekeeping-interval http-check-frequency "
+    "experimental-mounter-path file-check-frequency global-housekeeping-interval hairpin-mode "
+    "help hostname-override housekeeping-interval http-check-frequency "
     "image-credential-provider-bin-dir image-credential-provider-config image-gc-high-threshold "
     "image-gc-low-threshold image-service-endpoint iptables-drop-bit iptables-masquerade-bit "
     "keep-terminated-pod-volumes kernel-memcg-notification kube-api-burst kube-api-content-type kube-api-qps "

@@ -65,7 +65,7 @@ class Host:
         """Whether this is a snapshot, and no directory."""
         return False
 
-    # -- the three accesses that a recording or an archive replaces
+    # -- the accesses that a recording or an archive replaces
 
     def read(self, path: str, limit: int = MAX_FILE) -> bytes | None:
         """The file's bytes, `limit` at most; None where there is no such file. Raises OSError: unreadable."""
@@ -112,6 +112,14 @@ class Host:
             if error.errno == errno.EINVAL:
                 return None
             raise
+
+    def modified(self, path: str) -> float | None:
+        """When a file was last written (seconds since 1970); None where it is missing or nobody can say."""
+        place = self.real(path)
+        try:
+            return None if place is None else os.stat(f"{self.root}/{place}").st_mtime
+        except OSError:
+            return None
 
     # -- built on them
 

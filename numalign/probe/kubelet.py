@@ -87,7 +87,7 @@ def find_process(host: Host) -> Process | None:
     Its service's cgroup names it at once; else every process's name is looked at. A snapshot has the answer.
     """
     recorded = None if host.live else host.value(PROCESS_RECORD, _decode_process)
-    found = recorded or (None if host.packed else _find(Host(host.root)))
+    found = recorded or (None if host.packed else _find(Host(host.root or "/")))
     if found is not None:
         host.remember(PROCESS_RECORD, msgspec.json.encode(found))
     return found

@@ -39,6 +39,7 @@ MAX_MEMBERS = 200_000
 MAX_BYTES = 256 << 20
 """Bytes of all members together, unpacked."""
 _ERRORS = "numalign/errors.json"
+_TIMES = "numalign/modified.json"
 _ErrorNumber = Annotated[int, msgspec.Meta(ge=1, le=4095)]  # the kernel's MAX_ERRNO (include/linux/err.h)
 _MAX_PATH = 1024
 _GZIP = b"\x1f\x8b"
@@ -53,6 +54,7 @@ class Recorder(Host):
         self.links: dict[str, str] = {}
         self.folders: set[str] = set()
         self.errors: dict[str, int] = {}
+        self.times: dict[str, float] = {}
 
     def read(self, path: str, limit: int = MAX_FILE) -> bytes | None:
         try:
@@ -93,6 +95,12 @@ class Recorder(Host):
         else:
             self.files.setdefault(path, b"")  # that it is there was asked for
         return target
+
+    def modified(self, path: str) -> float | None:
+        time = super().modified(path)
+        if time is not None:
+            self.times[path] = time
+        return time
 
     def remember(self, path: str, data: bytes) -> None:
         self.files.setdefault(path, data)
@@ -152,6 +160,7 @@ class ArchiveHost(Host):
             self._add_parents(path)
         self._errors: dict[str, int] = {}
         self._errors = self.value(_ERRORS, _decode_errors) or {}
+        self._times = self.value(_TIMES, _decode_times) or {}
         for path in self._errors:
             self._add_parents(path)
 
@@ -182,6 +191,9 @@ class ArchiveHost(Host):
             raise FileNotFoundError
         return target
 
+    def modified(self, path: str) -> float | None:
+        return self._times.get(path)
+
     def _raise_recorded(self, path: str) -> None:
         number = self._errors.get(path)
         if number:
@@ -209,6 +221,8 @@ def pack(recorder: Recorder) -> bytes:
     files = dict(recorder.files)
     if recorder.errors:
         files[_ERRORS] = msgspec.json.encode(recorder.errors, order="sorted")
+    if recorder.times:
+        files[_TIMES] = msgspec.json.encode(recorder.times, order="sorted")
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted({*files, *recorder.links, *recorder.folders} - {""}):
@@ -320,3 +334,7 @@ def _clean(path: str) -> str:
 
 def _decode_errors(text: str) -> dict[str, _ErrorNumber]:
     return msgspec.json.decode(text, type=dict[str, _ErrorNumber])
+
+
+def _decode_times(text: str) -> dict[str, float]:
+    return msgspec.json.decode(text, type=dict[str, float])

@@ -33,7 +33,8 @@ DROP_IN = re.compile(r"```drop-in\n(.*?)```", re.DOTALL)
 MACHINE = re.compile(r"```machine\n(.*?)\n```", re.DOTALL)
 FILE = re.compile(r"```file (\S+)\n(.*?)\n?```", re.DOTALL)
 OF_THE_NODE = sorted(id for check in NODE_CHECKS for id in check.ids)
-OF_A_CONFIGURATION = sorted(set(ids()) - set(OF_THE_NODE))
+OF_A_RUNNING_NODE = [id for id in ids() if "```file var/lib/kubelet/config.yaml" in (page(id) or "")]
+OF_A_CONFIGURATION = sorted(set(ids()) - set(OF_THE_NODE) - set(OF_A_RUNNING_NODE))
 PLUGINS = re.compile(r"```plugins_registry\n(.*?)\n```", re.DOTALL)
 
 
@@ -70,13 +71,31 @@ def test_the_smallest_document_of_a_page_is_found_by_its_check(id: str, machine_
     assert {finding.severity for finding in found if finding.id == id} <= severities(id)
 
 
-@pytest.mark.parametrize("id", OF_THE_NODE)
-def test_the_machine_of_a_page_is_found_by_its_check(id: str, tmp_path: Path) -> None:
+def built(id: str, root: Path) -> None:
+    """The machine of a page with the page's files."""
     (name,) = MACHINE.findall(page(id) or "")
-    machines.build(name, tmp_path)
+    machines.build(name, root)
     for path, content in FILE.findall(page(id) or ""):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(content)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(content)
+
+
+@pytest.mark.parametrize("id", OF_A_RUNNING_NODE)
+def test_the_node_of_a_page_is_found_by_its_check(id: str, run: Run, tmp_path: Path) -> None:
+    root, archive = tmp_path / "root", tmp_path / "node.tar.gz"
+    built(id, root)
+    live = run("verify", "--root", root, "-o", "json")
+    assert run("snapshot", archive, "--root", root).returncode == 0
+    packed = run("verify", "--machine", archive, "-o", "json")
+    for done in (live, packed):
+        found = [finding for finding in json.loads(done.stdout)["findings"] if finding["id"] == id]
+        assert found, done.stdout
+        assert {finding["severity"] for finding in found} <= severities(id)
+
+
+@pytest.mark.parametrize("id", sorted(set(OF_THE_NODE) - set(OF_A_RUNNING_NODE)))
+def test_the_machine_of_a_page_is_found_by_its_check(id: str, tmp_path: Path) -> None:
+    built(id, tmp_path)
     document = effective(("f.yaml", HEADER.encode()), {}, {}, 36)
     found = judge(Node(probe(Host(str(tmp_path)))), document, 36).findings
     assert {finding.severity for finding in found if finding.id == id} == severities(id), found
@@ -102,14 +121,16 @@ def test_every_check_has_its_page_and_every_page_its_check() -> None:
     written = set()
     for path in (*(PACKAGE / "kubelet").glob("*.py"), *(PACKAGE / "checks").glob("*.py")):
         text = path.read_text()
-        written |= set(re.findall(r'(?:Problem|_invalid|_start|Obstacle|_found)\(\s*(?:subject,\s*)?"([a-z-]+)"', text))
-        written |= set(re.findall(r'id="([a-z-]+)"', text))
+        written |= set(
+            re.findall(r'(?:Problem|_invalid|_start|Obstacle|_found)\(\s*(?:subject,\s*)?"([a-z0-9-]+)"', text)
+        )
+        written |= set(re.findall(r'id="([a-z0-9-]+)"', text))
     assert sorted(written | set(WARNINGS)) == ids()
 
 
 def test_every_warning_of_the_map_is_a_check_or_covered_by_one() -> None:
     text = (PACKAGE / "probe/warn.py").read_text()
-    warnings = set(re.findall(r'\bid="([a-z-]+)"', text)) | {"gpu-lost", "gpu-nvml-error", "gpu-numa-unknown"}
+    warnings = set(re.findall(r'\bid="([a-z0-9-]+)"', text)) | {"gpu-lost", "gpu-nvml-error", "gpu-numa-unknown"}
     warnings |= {"nic-numa-unknown", "nvml-timeout", "file-malformed"}
     known = {check_of(Warning(id=id, message="")) for id in warnings}
     assert known == set(WARNINGS) | set(COVERED)
