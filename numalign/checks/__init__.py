@@ -13,6 +13,7 @@ import msgspec
 
 from numalign.checks import configuration
 from numalign.checks.finding import SEVERITIES, Check, Finding, Gap, Node, Subject, T
+from numalign.checks.itself import SELF, Own
 from numalign.checks.table import CHECKS, KUBELETS_OWN, LOADING, NODE_CHECKS, all_ids
 from numalign.kubelet.document import Document, Refused
 from numalign.kubelet.problem import Stage
@@ -20,8 +21,9 @@ from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import settings
 from numalign.kubelet.static_cpus import reserved_cpus
 from numalign.kubelet.view import kubelet_view
+from numalign.machine import Machine
 
-__all__ = ["Outcome", "Report", "VersionFrom", "judge", "judge_refused"]
+__all__ = ["Outcome", "Report", "VersionFrom", "judge", "judge_refused", "judge_self"]
 
 _NOT_LOADED = Gap("not-looked-at", "the kubelet does not load the configuration")
 _STOPS_AT = {"featureGates": "its feature gates", "validate": "validation", "start": "its start"}
@@ -42,14 +44,15 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """What the checks found, the worst first, and what came of each check."""
+    """What the checks found, the worst first, and what came of each check; without a version and a configuration where
+    none was judged."""
 
     api_version: str
     kind: Literal["VerifyReport"]
-    kubernetes_version: str
-    version_from: VersionFrom
+    kubernetes_version: str | None
+    version_from: VersionFrom | None
     machine: str | None
-    config: str
+    config: str | None
     findings: tuple[Finding, ...]
     checks: tuple[Outcome, ...]
 
@@ -106,22 +109,40 @@ def _behind(stage: Stage) -> Gaps:
     return {id: gap for name in later for id in KUBELETS_OWN[name]}
 
 
+def judge_self(own: Own) -> Report:
+    """Whether what a container was given is on one NUMA node."""
+    found: list[Finding] = []
+    gaps: Gaps = {}
+    for check in SELF:
+        gap = check.gap(own)
+        if gap is None:
+            found += check.find(own)
+        else:
+            gaps[check.id] = gap
+    return _reported(own.machine, found, gaps, [check.id for check in SELF])
+
+
 def _report(node: Node, source: str, version: tuple[int, VersionFrom], found: Iterable[Finding], gaps: Gaps) -> Report:
+    report = _reported(node.machine, found, gaps, all_ids())
+    return msgspec.structs.replace(report, kubernetes_version=f"1.{version[0]}", version_from=version[1], config=source)
+
+
+def _reported(machine: Machine, found: Iterable[Finding], gaps: Gaps, ids: Iterable[str]) -> Report:
     findings = tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
     return Report(
         api_version="numalign/v1",
         kind="VerifyReport",
-        kubernetes_version=f"1.{version[0]}",
-        version_from=version[1],
-        machine=node.machine.name,
-        config=source,
+        kubernetes_version=None,
+        version_from=None,
+        machine=machine.name,
+        config=None,
         findings=findings,
-        checks=tuple(_outcomes({finding.id for finding in findings}, gaps)),
+        checks=tuple(_outcomes(ids, {finding.id for finding in findings}, gaps)),
     )
 
 
-def _outcomes(failed: set[str], gaps: Gaps) -> Iterator[Outcome]:
-    for id in all_ids():
+def _outcomes(ids: Iterable[str], failed: set[str], gaps: Gaps) -> Iterator[Outcome]:
+    for id in ids:
         if id in failed:
             yield Outcome(id, "failed")
         elif id in gaps:

@@ -116,6 +116,7 @@ COMMANDS: tuple[Command, ...] = (
         (
             "numalign verify                       /var/lib/kubelet/config.yaml against this host",
             "numalign verify --config kubelet.yaml --machine node.tar.gz",
+            "numalign verify --self                in a container: is what it was given on one NUMA node?",
         ),
         file="--config",
     ),
@@ -293,6 +294,7 @@ OPTIONS: dict[str, Option] = {
         "The KubeletConfiguration to verify [default: /var/lib/kubelet/config.yaml below the root].",
         metavar="FILE",
     ),
+    "itself": Option(("--self",), "Check what this very container was given, and no configuration.", takes="flag"),
     "fail_on": Option(
         ("--fail-on",),
         "The lowest severity that makes the exit status 1.",

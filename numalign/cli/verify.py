@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from numalign.cli.files import emit_document
 from numalign.cli.node import Configuration, Kubelet, read_configuration, read_running, read_state, version
 from numalign.cli.source import load
+from numalign.errors import WrongUsage
 
 if TYPE_CHECKING:
+    from numalign.checks import Report
     from numalign.kubelet.document import Document, Refused
+    from numalign.machine import Machine
+    from numalign.probe.host import Host
 
 __all__ = ["verify"]
 
@@ -21,6 +25,7 @@ def verify(
     kubelet_flags: str | None = None,
     state_dir: str | None = None,
     kubernetes_version: str | None = None,
+    itself: bool = False,
     output: str = "text",
     fail_on: str = "error",
     root: str | None = None,
@@ -29,31 +34,68 @@ def verify(
     out: str | None = None,
 ) -> int:
     """Check the kubelet's configuration against the machine; the exit status is 1 where something does not hold."""
+    from numalign.checks.finding import SEVERITIES
+
+    if itself:
+        for option, value in (("--config", config), ("--state-dir", state_dir), ("--kubelet-flags", kubelet_flags)):
+            if value is not None:
+                raise WrongUsage(
+                    f"--self looks at this container, {option} at the node's kubelet", hint="leave one out"
+                )
+        report = _of_itself(load(root, machine, nvml)[0])
+    else:
+        found, host = load(root, machine, nvml)
+        report = _of_the_node(
+            found, host, root, Named(config, config_dir, kubelet_flags, state_dir, kubernetes_version)
+        )
+    emit_document(report, output, "findings:draw", out)
+    counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    return int(any(finding.severity in counted for finding in report.findings))
+
+
+class Named(NamedTuple):
+    """What a person names of the kubelet, in place of what the node's own kubelet takes."""
+
+    config: str | None
+    config_dir: str | None
+    kubelet_flags: str | None
+    state_dir: str | None
+    kubernetes_version: str | None
+
+
+def _of_the_node(found: Machine, host: Host | None, root: str | None, named: Named) -> Report:
+    """The report on a node and its kubelet's configuration."""
     from numalign.checks import judge, judge_refused
-    from numalign.checks.finding import SEVERITIES, Node
+    from numalign.checks.finding import Node
     from numalign.kubelet.document import Refused
     from numalign.probe.system import read_system
 
-    found, host = load(root, machine, nvml)
     kubelet = Kubelet(host)
-    minor, told_by = version(kubernetes_version, kubelet)
-    configuration = read_configuration(config, config_dir, kubelet_flags, kubelet, root)
+    minor, told_by = version(named.kubernetes_version, kubelet)
+    configuration = read_configuration(named.config, named.config_dir, named.kubelet_flags, kubelet, root)
     loaded = _loaded(configuration, minor)
     values = {} if isinstance(loaded, Refused) else loaded.values
-    own = configuration.files if not (config or config_dir) else ()
+    own = configuration.files if not (named.config or named.config_dir) else ()
     node = Node(
         machine=found,
-        state=read_state(state_dir, kubelet, root),
+        state=read_state(named.state_dir, kubelet, root),
         system=read_system(host, kubelet.process, irqs=values.get("cpuManagerPolicy") == "static"),
         running=read_running(kubelet, own, values, root),
     )
     if isinstance(loaded, Refused):
-        report = judge_refused(node, loaded, configuration.source, minor, told_by)
-    else:
-        report = judge(node, loaded, minor, told_by)
-    emit_document(report, output, "findings:draw", out)
-    counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    return int(any(finding.severity in counted for finding in report.findings))
+        return judge_refused(node, loaded, configuration.source, minor, told_by)
+    return judge(node, loaded, minor, told_by)
+
+
+def _of_itself(machine: Machine) -> Report:
+    """The report on what this process was given of the machine."""
+    import os
+
+    from numalign.checks import judge_self
+    from numalign.checks.itself import Own
+    from numalign.probe.itself import read_given
+
+    return judge_self(Own(machine, read_given(os.environ)))
 
 
 def _loaded(configuration: Configuration, minor: int) -> Document | Refused:

@@ -30,7 +30,8 @@ def draw(console: Console, report: Report) -> None:
             console.print(Padding(Text(printable(finding.remedy)), (0, 0, 0, 9)))
     if report.findings:
         console.print()
-    console.print(Text(f"{_summary(report)}; Kubernetes {report.kubernetes_version}{_assumed(report)}"))
+    version = f"; Kubernetes {report.kubernetes_version}{_assumed(report)}" if report.kubernetes_version else ""
+    console.print(Text(_summary(report) + version))
     for line in _not_looked_at(report):
         console.print(Text(printable(line)))
     if report.findings:
