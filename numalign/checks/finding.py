@@ -54,6 +54,7 @@ class Running(msgspec.Struct, frozen=True):
     version: str | None = None
     written: Mapping[str, float] = {}
     health: Health | None = None
+    configz: Settings | str | None = None
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -7,10 +7,11 @@ pkg/kubelet/apis/config/validation/validation_linux.go, 1.27 to 1.36.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from numalign.checks.finding import Check, Finding, Gap, Node, Subject, unseen
 from numalign.kubelet.running import minor_of
+from numalign.kubelet.settings import Settings
 
 __all__ = ["RUNNING", "RUNNING_NODE"]
 
@@ -117,6 +118,59 @@ def _no_health(subject: Subject) -> Gap | None:
     return None
 
 
+_SAID_BY = {
+    # the settings that decide about CPUs, memory and devices -> their fields
+    "cpu_policy": "cpuManagerPolicy",
+    "cpu_options": "cpuManagerPolicyOptions",
+    "listed_cpus": "reservedSystemCPUs",
+    "topology_policy": "topologyManagerPolicy",
+    "topology_scope": "topologyManagerScope",
+    "topology_options": "topologyManagerPolicyOptions",
+    "memory_policy": "memoryManagerPolicy",
+    "reserved_memory": "reservedMemory",
+    "kube_reserved": "kubeReserved",
+    "system_reserved": "systemReserved",
+    "enforce": "enforceNodeAllocatable",
+    "eviction_hard": "evictionHard",
+}
+
+
+def _other(subject: Subject) -> Iterator[Finding]:
+    """The kubelet runs with what its files say."""
+    running = subject.node.running
+    said = running.configz if running else None
+    if not isinstance(said, Settings):
+        return
+    for name, field in _SAID_BY.items():
+        runs, written = getattr(said, name), getattr(subject.settings, name)
+        if (runs or None) != (written or None):
+            yield Finding(
+                id="kubelet-runs-other",
+                severity="error",
+                place=subject.document.place(field),
+                message=f"the kubelet runs with {field} {_shown(runs)}, and its files and flags say {_shown(written)}",
+                remedy="restart the kubelet, or look for another file or flag that it takes",
+            )
+
+
+def _shown(value: object) -> str:
+    """A setting as a person reads it; "nothing" where it is empty."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={value[key]}" for key in sorted(value)) or "nothing"
+    if isinstance(value, tuple):
+        return (
+            ", ".join(item if isinstance(item, str) else f"{item[0]}:{_shown(item[1])}" for item in value) or "nothing"
+        )
+    return str(value) or "nothing"
+
+
+def _not_asked(subject: Subject) -> Gap | None:
+    said = subject.node.running.configz if subject.node.running else None
+    if said is None:
+        return Gap("not-applicable", "the kubelet is asked what it runs with where --kubeconfig says how")
+    return Gap("not-looked-at", said) if isinstance(said, str) else None
+
+
 def _swap(subject: Subject) -> Iterator[Finding]:
     """A kubelet does not start with swap on unless it is told to."""
     swaps = subject.node.system.swaps or ()
@@ -199,6 +253,7 @@ RUNNING_NODE: tuple[Check[Node], ...] = (Check(("kubelet-config-newer",), _confi
 RUNNING: tuple[Check[Subject], ...] = (
     Check(("kubelet-version",), _version, _no_version),
     Check(("kubelet-health",), _health, _no_health),
+    Check(("kubelet-runs-other",), _other, _not_asked),
     Check(("swap-on",), _swap, _no_swaps),
     Check(("cgroup-v1",), _cgroups, _no_cgroups),
     Check(("cgroup-driver",), _driver, _no_driver),

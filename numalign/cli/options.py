@@ -294,6 +294,10 @@ OPTIONS: dict[str, Option] = {
         "The KubeletConfiguration to verify [default: /var/lib/kubelet/config.yaml below the root].",
         metavar="FILE",
     ),
+    "kubeconfig": Option(
+        ("--kubeconfig",), "Ask the API server what the kubelet runs with (needs numalign[kubeconfig]).", metavar="FILE"
+    ),
+    "node_name": Option(("--node",), "The node's name for --kubeconfig [default: the host's].", metavar="NAME"),
     "itself": Option(("--self",), "Check what this very container was given, and no configuration.", takes="flag"),
     "fail_on": Option(
         ("--fail-on",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numalign.cli.files import emit_document
 from numalign.cli.node import Configuration, Kubelet, read_configuration, read_running, read_state, version
@@ -12,6 +12,7 @@ from numalign.errors import WrongUsage
 if TYPE_CHECKING:
     from numalign.checks import Report
     from numalign.kubelet.document import Document, Refused
+    from numalign.kubelet.settings import Settings
     from numalign.machine import Machine
     from numalign.probe.host import Host
 
@@ -25,6 +26,8 @@ def verify(
     kubelet_flags: str | None = None,
     state_dir: str | None = None,
     kubernetes_version: str | None = None,
+    kubeconfig: str | None = None,
+    node_name: str | None = None,
     itself: bool = False,
     output: str = "text",
     fail_on: str = "error",
@@ -45,8 +48,9 @@ def verify(
         report = _of_itself(load(root, machine, nvml)[0])
     else:
         found, host = load(root, machine, nvml)
+        asked = Asked(kubeconfig, node_name or found.name) if kubeconfig else None
         report = _of_the_node(
-            found, host, root, Named(config, config_dir, kubelet_flags, state_dir, kubernetes_version)
+            found, host, root, Named(config, config_dir, kubelet_flags, state_dir, kubernetes_version), asked
         )
     emit_document(report, output, "findings:draw", out)
     counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
@@ -63,8 +67,17 @@ class Named(NamedTuple):
     kubernetes_version: str | None
 
 
-def _of_the_node(found: Machine, host: Host | None, root: str | None, named: Named) -> Report:
+class Asked(NamedTuple):
+    """Whom to ask what the kubelet runs with, and the node's name."""
+
+    kubeconfig: str
+    node: str | None
+
+
+def _of_the_node(found: Machine, host: Host | None, root: str | None, named: Named, asked: Asked | None) -> Report:
     """The report on a node and its kubelet's configuration."""
+    from msgspec import structs
+
     from numalign.checks import judge, judge_refused
     from numalign.checks.finding import Node
     from numalign.kubelet.document import Refused
@@ -82,9 +95,42 @@ def _of_the_node(found: Machine, host: Host | None, root: str | None, named: Nam
         system=read_system(host, kubelet.process, irqs=values.get("cpuManagerPolicy") == "static"),
         running=read_running(kubelet, own, values, root),
     )
+    if asked is not None and node.running is not None:
+        node = structs.replace(node, running=structs.replace(node.running, configz=_configz(asked, minor)))
     if isinstance(loaded, Refused):
         return judge_refused(node, loaded, configuration.source, minor, told_by)
     return judge(node, loaded, minor, told_by)
+
+
+def _configz(asked: Asked, minor: int) -> Settings | str:
+    """The settings that the kubelet says it runs with, or why it does not say them."""
+    import msgspec
+
+    from numalign.kubelet.document import Refused
+    from numalign.kubelet.effective import effective
+    from numalign.kubelet.settings import settings
+    from numalign.probe.apiserver import read_configz
+
+    if asked.node is None:
+        raise WrongUsage("--kubeconfig: the host has no name to ask for", hint="name the node with --node")
+    answer = read_configz(asked.kubeconfig, asked.node)
+    if isinstance(answer, str):
+        return answer
+    try:
+        said = msgspec.json.decode(answer, type=dict[str, dict[str, Any]])["kubeletconfig"]
+        document = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **said}
+        values = effective(("configz", msgspec.json.encode(document)), {}, {}, minor).values
+    except (msgspec.DecodeError, KeyError, Refused):
+        return "the API server's answer is no KubeletConfiguration"
+    return settings(values, minor)
+
+
+def _only_itself(**others: str | None) -> None:
+    """Raises WrongUsage where an option is given that is about the node's kubelet."""
+    for name, value in others.items():
+        if value is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise WrongUsage(f"--self looks at this container, {option} at the node's kubelet", hint="leave one out")
 
 
 def _of_itself(machine: Machine) -> Report:

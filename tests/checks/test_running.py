@@ -163,7 +163,6 @@ def test_the_kubelet_of_this_host_is_asked_how_it_is(
     report = json.loads(done.stdout)
     found = {check["id"]: check["status"] for check in report["checks"]}
     assert found["kubelet-health"] == wanted
-    assert found["kubelet-version"] == "not-looked-at"  # sleep says another thing
     said = [finding["message"] for finding in report["findings"] if finding["id"] == "kubelet-health"]
     assert said == ([] if status == 200 else ["the kubelet is not well, says its /healthz: 500: [-]syncloop failed"])
 
@@ -202,3 +201,111 @@ def test_a_binary_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(probe_kubelet, "_VERSION_DEADLINE", 0.2)
     assert probe_kubelet._ask(script(tmp_path / "slow", "exec sleep 60")) is None
     assert os.path.exists(tmp_path / "slow")
+
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{name: a, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:%s"}}]
+users: [{name: u, user: {token: secret}}]
+"""
+DEFAULTED = {
+    # as a kubelet prints it: every field with its default
+    "cpuManagerPolicy": "static",
+    "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
+    "cpuManagerReconcilePeriod": "10s",
+    "reservedSystemCPUs": "0,56,112,168",
+    "topologyManagerPolicy": "none",
+    "topologyManagerScope": "container",
+    "memoryManagerPolicy": "None",
+    "enforceNodeAllocatable": ["pods"],
+    "evictionHard": {
+        "imagefs.available": "15%",
+        "imagefs.inodesFree": "5%",
+        "memory.available": "100Mi",
+        "nodefs.available": "10%",
+        "nodefs.inodesFree": "5%",
+    },
+    "featureGates": {"NodeSwap": True},
+}
+
+
+@pytest.fixture
+def api_server() -> Iterator[Callable[[int, bytes], int]]:
+    """Serves the configz of the node gpu-07 to who has the token; gives the port."""
+    servers = []
+
+    def serve(status: int, body: bytes) -> int:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                known = self.headers["Authorization"] == "Bearer secret"
+                wanted = self.path == "/api/v1/nodes/gpu-07/proxy/configz"
+                self.send_response(status if known and wanted else 401)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return server.server_port
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def asked(run: Run, node: Path, port: int, *words: str) -> tuple[tuple[str, str | None], list[str]]:
+    write(node, "numalign/kubelet-process.json", PROCESS % 4000000000)
+    write(node, "kubeconfig", KUBECONFIG % port)
+    done = run("verify", "-o", "json", "--root", node, "--kubeconfig", node / "kubeconfig", "--node", "gpu-07", *words)
+    report = json.loads(done.stdout)
+    outcome = {check["id"]: (check["status"], check["reason"]) for check in report["checks"]}["kubelet-runs-other"]
+    return outcome, [found["message"] for found in report["findings"] if found["id"] == "kubelet-runs-other"]
+
+
+def test_a_kubelet_that_runs_with_what_its_files_say_passes(
+    run: Run, node: Path, api_server: Callable[[int, bytes], int]
+) -> None:
+    port = api_server(200, json.dumps({"kubeletconfig": DEFAULTED}).encode())
+    assert asked(run, node, port) == (("passed", None), [])
+
+
+def test_a_kubelet_that_runs_with_something_else_is_found_out(
+    run: Run, node: Path, api_server: Callable[[int, bytes], int]
+) -> None:
+    other = {**DEFAULTED, "reservedSystemCPUs": "0-3", "cpuManagerPolicyOptions": {}}
+    port = api_server(200, json.dumps({"kubeletconfig": other}).encode())
+    assert asked(run, node, port)[1] == [
+        "the kubelet runs with cpuManagerPolicyOptions nothing, and its files and flags say full-pcpus-only=true",
+        "the kubelet runs with reservedSystemCPUs 0-3, and its files and flags say 0,56,112,168",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (403, b"", "the API server answers 403 Forbidden"),
+        (200, b"\x00garbage", "the API server's answer is no KubeletConfiguration"),
+        (200, b'{"kubeletconfig": {"cpuManagerPolicy": []}}', "the API server's answer is no KubeletConfiguration"),
+        (200, b"[1]", "the API server's answer is no KubeletConfiguration"),
+    ],
+)
+def test_a_kubelet_that_cannot_be_asked_is_not_looked_at(
+    run: Run, node: Path, api_server: Callable[[int, bytes], int], status: int, body: bytes, reason: str
+) -> None:
+    assert asked(run, node, api_server(status, body)) == (("not-looked-at", reason), [])
+
+
+@pytest.mark.parametrize("text", [None, "a: [", "just text", "apiVersion: v1\nkind: Config\n"])
+def test_a_kubeconfig_that_cannot_be_used_is_said(run: Run, node: Path, text: str | None) -> None:
+    write(node, "numalign/kubelet-process.json", PROCESS % 4000000000)
+    if text is not None:
+        write(node, "kubeconfig", text)
+    done = run("verify", "--root", node, "--kubeconfig", node / "kubeconfig")
+    assert (done.returncode, done.stderr.startswith(f"numalign: --kubeconfig {node}/kubeconfig: ")) == (3, True)
