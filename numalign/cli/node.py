@@ -41,9 +41,13 @@ class Kubelet:
         from numalign.kubelet.running import of_arguments, of_unit
         from numalign.probe.kubelet import read_unit
 
-        if self.process is not None:
-            inside, pid = self.process.inside, self.process.pid
-            return None if inside else of_arguments(self.process.arguments, f"process {pid}")
+        if self.process is not None and self.process.inside is None:
+            return of_arguments(self.process.arguments, f"process {self.process.pid}")
+        if self.process is not None and self.host is not None:
+            from numalign.kubelet.inside import called_inside
+
+            inside = self.process.inside or ""
+            return called_inside(inside, self.process.arguments, self.host.text, self.host.names)
         unit = read_unit(self.host) if self.host is not None else None
         return of_unit(unit.files, self.host.text) if unit and self.host is not None else None
 

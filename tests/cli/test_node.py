@@ -81,13 +81,87 @@ def test_without_a_process_the_unit_says_it(run: Run, node: Path) -> None:
     assert sorted(found) == ["cpu-manager-off", "cpu-options-without-static"]  # its flag turns the static policy off
 
 
-def test_a_kubelet_inside_another_program_is_said(run: Run, node: Path) -> None:
+def inside(node: Path, name: str, *words: str) -> None:
+    """A process that runs a kubelet inside itself, and no file where kubeadm has it."""
     (node / "proc/5").mkdir(parents=True)
-    (node / "proc/5/comm").write_text("k3s-agent\n")
-    (node / "proc/5/cmdline").write_bytes(b"k3s\0agent\0")
+    (node / "proc/5/comm").write_text(f"{name}\n")
+    (node / "proc/5/cmdline").write_bytes("\0".join((name, *words, "")).encode())
     (node / "var/lib/kubelet/config.yaml").unlink()
+
+
+def put(node: Path, **files: str) -> None:
+    for path, text in files.items():
+        (node / path).parent.mkdir(parents=True, exist_ok=True)
+        (node / path).write_text(text)
+
+
+def effective(run: Run, *words: str | Path) -> dict[str, object]:
+    found = json.loads(run("kubelet", "config", "-o", "json", *words).stdout)
+    return {field: found.get(field) for field in ("cpuManagerPolicy", "reservedSystemCPUs", "topologyManagerPolicy")}
+
+
+def test_a_kubelet_inside_a_program_that_tells_nothing_is_said(run: Run, node: Path) -> None:
+    inside(node, "rke2", "agent")
     done = run("verify", "--root", node)
-    assert (done.returncode, "k3s-agent runs the kubelet inside itself" in done.stderr) == (3, True)
+    assert (done.returncode, "rke2 runs the kubelet inside itself" in done.stderr) == (3, True)
+
+
+K3S = {
+    "etc/rancher/k3s/config.yaml": "kubelet-arg:\n- cpu-manager-policy=static\n- reserved-cpus=0,56,112,168\n",
+    "etc/rancher/k3s/config.yaml.d/10-add.yaml": "kubelet-arg+: [topology-manager-policy=single-numa-node]\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "words", "wanted"),
+    [
+        (K3S, (), ("static", "0,56,112,168", "single-numa-node")),
+        # a file that came later and does not add takes everything away that stood before
+        (
+            {**K3S, "etc/rancher/k3s/config.yaml.d/99-max-pods.yaml": "kubelet-arg: max-pods=200\n"},
+            (),
+            (None, None, None),
+        ),
+        (K3S, ("--kubelet-arg=cpu-manager-policy=none", "--kubelet-arg", "max-pods=9"), ("none", None, None)),
+        ({"etc/k.yaml": "kubelet-arg: [reserved-cpus=1]"}, ("-c", "/etc/k.yaml"), (None, "1", None)),
+        (
+            {
+                **K3S,
+                "var/lib/rancher/k3s/agent/etc/kubelet.conf.d/60-numalign.conf": HEADER
+                + "topologyManagerPolicy: restricted\nreservedSystemCPUs: '1'\n",
+            },
+            (),
+            ("static", "0,56,112,168", "single-numa-node"),  # flags win over drop-ins
+        ),
+        (
+            {"data/agent/etc/kubelet.conf.d/60.conf": HEADER + "topologyManagerPolicy: restricted\n"},
+            ("--data-dir", "/data"),
+            (None, None, "restricted"),
+        ),
+        ({"etc/rancher/k3s/config.yaml": "a: [\n"}, (), (None, None, None)),
+    ],
+)
+def test_k3s_says_in_its_own_configuration_how_it_calls_the_kubelet(
+    run: Run, node: Path, tmp_path: Path, files: dict[str, str], words: tuple[str, ...], wanted: tuple[str | None, ...]
+) -> None:
+    inside(node, "k3s-server", "server", *words)
+    put(node, **files)
+    expected = dict(zip(("cpuManagerPolicy", "reservedSystemCPUs", "topologyManagerPolicy"), wanted, strict=True))
+    assert effective(run, "--root", node) == expected
+    assert run("snapshot", tmp_path / "k3s.tar.gz", "--root", node).returncode == 0
+    assert run("verify", "--machine", tmp_path / "k3s.tar.gz").returncode in (0, 1)
+
+
+def test_microk8s_says_it_in_a_file_of_flags(run: Run, node: Path) -> None:
+    inside(node, "kubelite")
+    flags = "--config=${SNAP_DATA}/kubelet.yaml\n# a comment\n--cpu-manager-policy=static\n"
+    put(node, **{"var/snap/microk8s/current/args/kubelet": flags})
+    put(node, **{"var/snap/microk8s/current/kubelet.yaml": HEADER + "reservedSystemCPUs: '0,112'\n"})
+    assert effective(run, "--root", node) == {
+        "cpuManagerPolicy": "static",
+        "reservedSystemCPUs": "0,112",
+        "topologyManagerPolicy": None,
+    }
 
 
 def test_a_unit_is_read_as_systemd_does() -> None:
