@@ -41,6 +41,7 @@ KUBELETS_OWN: dict[Stage, tuple[str, ...]] = {
         "memory-throttling-factor",
         "memory-reservation-policy",
         "system-cgroups",
+        "configuration-invalid",
     ),
     "start": (
         "reserved-cpus-offline",

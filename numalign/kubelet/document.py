@@ -23,6 +23,7 @@ __all__ = [
     "Document",
     "Ignored",
     "Refused",
+    "TextDuration",
     "decode",
     "dotted",
     "go_duration",
@@ -82,6 +83,12 @@ class Ignored(msgspec.Struct, frozen=True):
     def place(self) -> str:
         """`FILE:LINE` of the field."""
         return f"{self.source}:{self.line}" if self.line else self.source
+
+
+class TextDuration(int):
+    """Nanoseconds that are written as text (`1s`), where a number can stand as well."""
+
+    __slots__ = ()
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -340,7 +347,7 @@ def _duration(value: Any, refuse: Refuse, path: yaml.Path) -> int:
 def _flush_frequency(value: Any, refuse: Refuse, path: yaml.Path) -> int:
     """Text is a duration, a number nanoseconds (component-base/logs/api/v1/types.go, TimeOrMetaDuration)."""
     if isinstance(value, str):
-        return _duration(value, refuse, path)
+        return TextDuration(_duration(value, refuse, path))
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     said = gojson.encoded(value)

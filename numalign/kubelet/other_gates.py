@@ -174,7 +174,7 @@ OTHER_GATES = """
     NetworkPolicyStatus                                   27 A0  28 -
     NewVolumeManagerReconstruction                        27 B0  28 B+  30 G+L  32 -
     NodeInclusionPolicyInPodTopologySpread                27 B+  33 G+L
-    NodeLogQuery                                          27 A+  30 B+  36 G+L
+    NodeLogQuery                                          27 A0  30 B0  36 G+L
     NodeOutOfServiceVolumeDetach                          27 B+  28 G+L  32 -
     NominatedNodeNameForExpectation                       34 A0  35 B+
     OpenAPIEnums                                          27 B+

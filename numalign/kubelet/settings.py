@@ -78,6 +78,9 @@ DECISIVE = {
     "featureGates": "{}",
 }
 
+_SPENT = frozenset((*DECISIVE, "mergeDefaultEvictionSettings"))
+"""Fields whose effect is in the settings already."""
+
 
 class Settings(msgspec.Struct, frozen=True):
     """The effective values of the fields that decide about CPUs, memory and devices, in one minor version."""
@@ -108,6 +111,8 @@ class Settings(msgspec.Struct, frozen=True):
     memory_reservation_policy: str = ""
     system_cgroups: str = ""
     cgroup_root: str = ""
+    others: Mapping[str, Any] = {}
+    """The fields that decide nothing here, as they are written."""
 
     def enabled(self, gate: str) -> bool:
         """Whether a feature gate is on; one that the version does not have is off."""
@@ -181,6 +186,7 @@ def settings(values: Mapping[str, Any], minor: int) -> Settings:
         memory_reservation_policy=values.get("memoryReservationPolicy") or "",
         system_cgroups=values.get("systemCgroups") or "",
         cgroup_root=values.get("cgroupRoot") or "",
+        others={field: value for field, value in values.items() if field not in _SPENT},
     )
     return found if found.has_memory_manager else msgspec.structs.replace(found, memory_policy="None")
 

@@ -12,6 +12,7 @@ import msgspec
 
 from numalign.cpuset import CpuSet
 from numalign.kubelet.document import nanoseconds
+from numalign.kubelet.other_rules import LOGS_AT_START, QOS_AT_START
 from numalign.kubelet.problem import Problem, Rule
 from numalign.kubelet.settings import (
     BOOLEANS,
@@ -370,8 +371,15 @@ def _start(id: str, message: str, *path: str | int, remedy: str | None = None) -
     return Problem(id, "start", message, path, remedy)
 
 
-_FIRST: tuple[Rule, ...] = (_reserved_cpus_online, _reservations, _eviction, _cpu_options_gate)
-_MANAGERS: tuple[Rule, ...] = (_topology_manager, _cpu_manager, _memory_manager, _allocatable, _soft_eviction)
+_FIRST: tuple[Rule, ...] = (_reserved_cpus_online, _reservations, _eviction, QOS_AT_START, _cpu_options_gate)
+_MANAGERS: tuple[Rule, ...] = (
+    _topology_manager,
+    _cpu_manager,
+    _memory_manager,
+    _allocatable,
+    _soft_eviction,
+    LOGS_AT_START,
+)
 
 
 def _start_rules(settings: Settings, view: KubeletView) -> Iterator[Problem]:

@@ -9,6 +9,16 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from numalign.kubelet.document import go_duration, go_float
+from numalign.kubelet.other_rules import (
+    AFTER_ENFORCE,
+    AFTER_MEMORY,
+    AFTER_SWAP,
+    AFTER_TOPOLOGY,
+    BEFORE_CFS_QUOTA,
+    BEFORE_TOPOLOGY,
+    LAST,
+    LEASE,
+)
 from numalign.kubelet.problem import Problem, Rule
 from numalign.kubelet.settings import Settings, is_memory, parse_cpus
 from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, dependencies, gone, known_gates
@@ -84,16 +94,20 @@ def _topology_names(settings: Settings, view: KubeletView) -> Iterator[Problem]:
         )
 
 
+def _enforce_at_all(settings: Settings, view: KubeletView) -> Iterator[Problem]:
+    """Before 1.31 the list as a whole needs the cgroups, `none` in it too."""
+    if settings.minor < _EACH_SINCE and settings.enforce and not settings.cgroups_per_qos:
+        message = "enforceNodeAllocatable (--enforce-node-allocatable) is not supported unless cgroupsPerQOS "
+        message += "(--cgroups-per-qos) is set to true"
+        yield _invalid("enforce-without-qos-cgroups", message, "cgroupsPerQOS", remedy="write cgroupsPerQOS: true")
+
+
 def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     field = "enforceNodeAllocatable"
     flag = f"{field} (--enforce-node-allocatable)"
     new = settings.minor >= _COMPRESSIBLE_SINCE
     cgroups = {"system": settings.system_reserved_cgroup, "kube": settings.kube_reserved_cgroup}
     given = settings.enforce
-    if settings.minor < _EACH_SINCE and given and not settings.cgroups_per_qos:
-        # of the whole list, `none` in it too
-        message = f"{flag} is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true"
-        yield _invalid("enforce-without-qos-cgroups", message, "cgroupsPerQOS", remedy="write cgroupsPerQOS: true")
     for part in cgroups if new else ():
         both = (f"{part}-reserved-compressible", f"{part}-reserved")
         if set(both) <= set(given):
@@ -243,12 +257,21 @@ def _invalid(id: str, message: str, *path: str | int, remedy: str | None = None)
 
 GATE_RULES: tuple[Rule, ...] = (_feature_gates,)
 VALIDATION_RULES: tuple[Rule, ...] = (
+    LEASE,
+    _enforce_at_all,
     _system_cgroups,
+    BEFORE_CFS_QUOTA,
     _cfs_quota_period,
+    BEFORE_TOPOLOGY,
     _topology_names,
+    AFTER_TOPOLOGY,
     _swap,
+    AFTER_SWAP,
     _enforce,
+    AFTER_ENFORCE,
     _reserved_cpus_list,
     _reserved_memory_entries,
+    AFTER_MEMORY,
     _memory_qos,
+    LAST,
 )
