@@ -7,6 +7,7 @@ serializer and sigs.k8s.io/json; the words are Go's encoding/json's.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,11 +37,18 @@ __all__ = [
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
 KIND = "KubeletConfiguration"
-_MAX_BYTES = 4 << 20
+_MAX_BYTES = 512 << 10
 
 _META = {"apiversion": "apiVersion", "kind": "kind"}
-_WITHOUT_LINE = ("map merge requires", "cannot decode", "!!binary value", "document contains excessive", "json: ")
-"""The beginnings of the YAML library's messages that name no line, and of encoding/json's."""
+_TYPE_META = r"""struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"""
+_OTHER_KINDS = {
+    # what else the kubelet's scheme has, and since when
+    (API_VERSION, "SerializedNodeConfigSource"): 0,
+    (API_VERSION, "CredentialProviderConfig"): 0,
+    (API_VERSION, "ImagePullIntent"): 35,
+    (API_VERSION, "ImagePulledRecord"): 35,
+    ("kubelet.config.k8s.io/v1", "CredentialProviderConfig"): 0,
+}
 
 _POLICY_OF = {
     "cpuManagerPolicyOptions": "cpuManagerPolicy",
@@ -118,13 +126,11 @@ def decode(data: bytes, source: str, minor: int) -> Document:
 
     Raises Refused (stage `decode`) where it takes it for none, CannotRead where the text is larger than any.
     """
-    if len(data) > _MAX_BYTES:
-        raise CannotRead(f"{source}: larger than {_MAX_BYTES >> 20} MiB, which no kubelet configuration is")
     if not data:
         raise Refused("decode", f'kubelet config file "{source}" was empty')
     parsed, text = parse(data, source)
     try:
-        _type_meta(parsed.value, text)
+        _type_meta(parsed.value, text, minor)
         json = yaml.is_json(text)
         decoder = _Decoder(fields(minor), json=json)
         values = decoder.object(parsed.value, KIND, (), decoder.known, sort=not json)
@@ -168,7 +174,10 @@ def named_places(parsed: yaml.Parsed, source: str) -> dict[yaml.Path, str]:
 
 
 def parse(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
-    """The value of the text; a text that begins with a brace has to be JSON."""
+    """The value of the text; a text that begins with a brace has to be JSON. Raises Refused, CannotRead where it is
+    larger than any: a configuration is a few KiB."""
+    if len(data) > _MAX_BYTES:
+        raise CannotRead(f"{source}: larger than {_MAX_BYTES >> 10} KiB, which no kubelet configuration is")
     text = data.decode("utf-8-sig", "replace")
     if yaml.is_json(text):
         try:
@@ -177,22 +186,18 @@ def parse(data: bytes, source: str) -> tuple[yaml.Parsed, str]:
             raise Refused("decode", f"failed to decode: couldn't get version/kind; json parse error: {error}") from None
     try:
         return yaml.read(data, source), text
+    except yaml.NoYaml as error:
+        raise Refused("decode", f"failed to decode: {error.said}", line=error.line) from None
     except CannotRead as error:
-        where, _, what = error.message.removeprefix(f"{source}:").partition(": ")
-        line = int(where.partition(":")[0]) if where.partition(":")[0].isdecimal() else None
-        raise Refused("decode", _yaml_message(line, what) if line else error.message, line=line) from None
+        raise Refused("decode", error.message) from None
 
 
-def _yaml_message(line: int, what: str) -> str:
-    if what.startswith("json: "):
-        return f"failed to decode: {what}"
-    where = "" if what.startswith(_WITHOUT_LINE) else f"line {line}: "
-    return f"failed to decode: error converting YAML to JSON: yaml: {where}{what}"
-
-
-def _type_meta(value: Any, text: str) -> None:
+def _type_meta(value: Any, text: str, minor: int) -> None:
     """Refuses what is no KubeletConfiguration. The two names are read in any letters (apimachinery's
     serializer/json/meta.go), of several the last: YAML becomes JSON with sorted keys."""
+    before = "failed to decode: couldn't get version/kind; json parse error: json: cannot unmarshal"
+    if value is not None and not isinstance(value, dict):
+        raise Refused("decode", f"{before} {gojson.kind_of(value)} into Go value of type {_TYPE_META}")
     names = value if isinstance(value, dict) else {}
     meta: dict[str, str] = {}
     for name in names if yaml.is_json(text) else sorted(names):
@@ -201,19 +206,22 @@ def _type_meta(value: Any, text: str) -> None:
             continue
         if not isinstance(names[name], str):
             what = gojson.kind_of(names[name])
-            message = f"json: cannot unmarshal {what} into Go struct field .{field} of type string"
-            raise Refused(
-                "decode", f"failed to decode: couldn't get version/kind; json parse error: {message}", (name,)
-            )
+            raise Refused("decode", f"{before} {what} into Go struct field .{field} of type string", (name,))
         meta[field] = names[name]
-    if not meta.get("kind"):
+    version, kind = meta.get("apiVersion", ""), meta.get("kind")
+    if version.count("/") > 1:
+        raise Refused("decode", f"failed to decode: unexpected GroupVersion string: {version}", ("apiVersion",))
+    if not kind:
         raise Refused("decode", f"failed to decode: Object 'Kind' is missing in '{text}'")
-    if not meta.get("apiVersion"):
+    if not version:
         raise Refused("decode", f"failed to decode: Object 'apiVersion' is missing in '{text}'")
-    if (meta["apiVersion"], meta["kind"]) != (API_VERSION, KIND):
-        message = f'no kind "{meta["kind"]}" is registered for version "{meta["apiVersion"]}" in scheme'
-        field = "kind" if meta["apiVersion"] == API_VERSION else "apiVersion"
-        raise Refused("decode", f"failed to decode: {message}", (field,))
+    if (version, kind) != (API_VERSION, KIND):
+        field = "kind" if version == API_VERSION else "apiVersion"
+        if minor >= _OTHER_KINDS.get((version, kind), minor + 1):
+            message = f"failed to cast object to {KIND}, unexpected type: {version}, Kind={kind}"
+        else:
+            message = f'failed to decode: no kind "{kind}" is registered for version "{version}" in scheme'
+        raise Refused("decode", message, (field,))
 
 
 class _Decoder:
@@ -283,9 +291,8 @@ class _Decoder:
     def refuse(self, value: Any, kind: str, struct: str, path: yaml.Path) -> Refused:
         """Go's word for a value that does not fit its type."""
         what = gojson.kind_of(value)
-        if what == "number" and kind in _RANGES:
-            literal = value.text if isinstance(value, yaml.JsonNumber) else f"{value:g}"
-            what = f"number {value!r}" if isinstance(value, int) else f"number {literal}"
+        if what == "number" and (kind in _RANGES or kind == "float64"):
+            what = f"number {value.text if isinstance(value, yaml.JsonNumber) else gojson.number(value)}"
         field = ".".join(part for part in path[: self.map_at] if isinstance(part, str))
         message = f"json: cannot unmarshal {what} into Go struct field {struct}.{field} of type {kind}"
         return Refused("decode", f"failed to decode: {message}", path)
@@ -328,7 +335,7 @@ def _integer(kind: str) -> Callable[[Any, Refuse, yaml.Path], int]:
 
 
 def _float(value: Any, refuse: Refuse, path: yaml.Path) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise refuse()
     return float(value)
 
@@ -373,23 +380,42 @@ def _quantity(value: Any, refuse: Refuse, path: yaml.Path) -> Quantity:
 
 
 _UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_MOST = 1 << 63
 
 
 def nanoseconds(text: str) -> int:
     """A duration as Go's time.ParseDuration reads it; raises ValueError with Go's message."""
     import re
-    from fractions import Fraction
 
     sign, rest = (-1 if text[:1] == "-" else 1), text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0
-    parts = re.findall(r"([0-9]*\.?[0-9]*)(ns|us|µs|μs|ms|s|m|h)", rest)
-    if not rest or "".join(number + unit for number, unit in parts) != rest or any(n in ("", ".") for n, _ in parts):
-        raise ValueError(f'time: invalid duration "{text}"')
-    total = int(sum(Fraction(number) * _UNITS[unit] for number, unit in parts))
-    if total >= 1 << 63:
-        raise ValueError(f'time: invalid duration "{text}"')
+    invalid = ValueError(f'time: invalid duration "{text}"')
+    total, at = 0, 0
+    part = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^.0-9]*)")
+    while at < len(rest) or not rest:
+        match = part.match(rest, at)
+        if match is None or not (match[1] or match[2]):
+            raise invalid
+        if not match[3]:
+            raise ValueError(f'time: missing unit in duration "{text}"')
+        if match[3] not in _UNITS:
+            raise ValueError(f'time: unknown unit "{match[3]}" in duration "{text}"')
+        total += _scaled(match[1] or "0", match[2] or "", _UNITS[match[3]])
+        at = match.end()
+        if total > _MOST:
+            raise invalid
+    if total == _MOST and sign > 0:
+        raise invalid
     return sign * total
+
+
+def _scaled(whole: str, fraction: str, unit: int) -> int:
+    """So many units; the fraction in floating point, without the digits that are too many for 64 bits."""
+    digits = fraction[:18] if len(fraction) > 18 and int(fraction[:19]) >= _MOST else fraction[:19]
+    if len(whole.lstrip("0")) > 19:
+        return _MOST + 1
+    return int(whole) * unit + int(float(int(digits or "0")) * (float(unit) / 10.0 ** len(digits)))
 
 
 def go_duration(nanoseconds: int) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-__all__ = ["decode", "encoded", "kind_of"]
+__all__ = ["decode", "encoded", "kind_of", "number"]
 
 _END = "unexpected end of JSON input"
 _BLANK = " \t\r\n"
@@ -30,8 +31,8 @@ def decode(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         complaint = _Scanner(text).complaint()
-        if complaint == _BAD and _HALF.search(text):
-            return json.loads(_joined(text))
+        if complaint == _BAD:
+            return json.loads(_joined(text) if _HALF.search(text) else text)
         raise ValueError(complaint) from None
     except RecursionError:
         raise ValueError("exceeded max depth") from None
@@ -55,6 +56,21 @@ def kind_of(value: object) -> str:
 def encoded(value: object) -> str:
     """A value as the text that Go's json.Marshal makes of it: no blanks, keys sorted."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
+
+def number(value: float) -> str:
+    """A number as Go's json.Marshal writes it: without an exponent below 1e21.
+
+    >>> number(5), number(1.5), number(1.8446744073709552e19), number(1e21), number(1e-7)
+    ('5', '1.5', '18446744073709552000', '1e+21', '1e-7')
+    """
+    text = repr(value)
+    if "e" not in text:
+        return text.removesuffix(".0")
+    digits, _, exponent = text.partition("e")
+    if 1e-6 <= abs(value) < 1e21:
+        return format(Decimal(text), "f")
+    return f"{digits}e{exponent[0]}{exponent[1:].lstrip('0')}"
 
 
 class _Wrong(Exception):
@@ -197,7 +213,10 @@ class _Scanner:
         raise _Wrong(f"invalid character {_quoted(self._here())} {where}")
 
 
+_CONTROLS = {"\a": r"'\a'", "\b": r"'\b'", "\f": r"'\f'", "\v": r"'\v'"}
+
+
 def _quoted(character: str) -> str:
     """A character as Go prints it: in single quotes, escaped where it does not print."""
-    special = {"'": r"'\''", "\n": r"'\n'", "\t": r"'\t'", "\r": r"'\r'", "\\": r"'\\'", "\0": r"'\x00'"}
+    special = {"'": r"'\''", "\n": r"'\n'", "\t": r"'\t'", "\r": r"'\r'", "\\": r"'\\'", "\0": r"'\x00'", **_CONTROLS}
     return special.get(character) or f"'{character if character.isprintable() else ascii(character)[1:-1]}'"

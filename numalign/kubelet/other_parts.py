@@ -162,11 +162,20 @@ def user_namespaces(values: Values) -> Iterator[Wrong]:
         yield Wrong(path, f"invalid configuration: userNamespaces.idsPerPod must {wrong}", remedy)
 
 
+_METRICS_BY_FIELD_SINCE = 36
+
+
 def hidden_metrics(values: Values) -> Iterator[Wrong]:
     field, before = "showHiddenMetricsForVersion", f"1.{values.minor - 1}"
     if values[field] and values[field] != before:
-        said = f"--show-hidden-metrics-for-version must be omitted or have the value '{before}'. "
-        yield Wrong((field,), f"{said}Only the previous minor version is allowed", f'write {field}: "{before}"')
+        said = (
+            f"--show-hidden-metrics-for-version must be omitted or have the value '{before}'. Only the previous minor "
+        )
+        said += "version is allowed"
+        if values.minor >= _METRICS_BY_FIELD_SINCE:
+            said = f'invalid {field}: {field}: Invalid value: "{values[field]}": must be omitted or have the value '
+            said += f"'{before}'; only the previous minor version is allowed"
+        yield Wrong((field,), said, f'write {field}: "{before}"')
 
 
 _FLUSH_SINCE = 35

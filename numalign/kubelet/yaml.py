@@ -9,15 +9,28 @@ from __future__ import annotations
 
 import base64
 import binascii
+import datetime
 import math
 import re
+import struct
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, NamedTuple
 
 from numalign.errors import CannotRead
 
-__all__ = ["Duplicate", "JsonNumber", "Parsed", "Path", "events", "is_json", "key_text", "plain", "read", "scalar"]
+__all__ = [
+    "Duplicate",
+    "JsonNumber",
+    "NoYaml",
+    "Parsed",
+    "Path",
+    "events",
+    "is_json",
+    "key_text",
+    "plain",
+    "read",
+    "scalar",
+]
 
 Path = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
@@ -36,14 +49,30 @@ _WORDS: dict[str, Any] = {
 }
 _INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_POINTED = re.compile(r"\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?")
+"""What begins with a point goes to Go's strconv.ParseFloat as it is."""
+_WHERE = re.compile(r"^yaml: (line \d+: )?")
+"""What stands before what is wrong, in the words of the kubelet's YAML library."""
 _TAG = "tag:yaml.org,2002:"
 _RESOLVED_TAGS = frozenset({"bool", "int", "float", "null", "timestamp"})
 _TIMESTAMP = re.compile(
-    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(\.[0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})?)?"
+    # the forms of resolve.go's allowedTimestampFormats; a comma may begin a fraction in Go
+    r"([0-9]{4}-[0-9]{1,2}-[0-9]{1,2})"
+    r"(?:[Tt]([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})([.,][0-9]+)?(?:Z|[-+](?:[01][0-9]|2[0-4]):[0-5][0-9])"
+    r"| +([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})([.,][0-9]+)?)?"
 )
 _MERGE_KEY = "<<"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _KIND_TAGS = {bool: "!!bool", int: "!!int", float: "!!float", str: "!!str", type(None): "!!null"}
+
+
+class NoYaml(CannotRead):
+    """A text that is no YAML, or none that can be JSON: the line, from 1, and what the kubelet says of it."""
+
+    def __init__(self, source: str, place: tuple[int, int], said: str) -> None:
+        self.line = place[0]
+        self.said = said
+        super().__init__(f"{source}:{place[0]}:{place[1]}: {_WHERE.sub('', said)}")
 
 
 class Duplicate(NamedTuple):
@@ -75,13 +104,14 @@ class Parsed(NamedTuple):
 class _Open:
     """A mapping or list that is being read."""
 
-    __slots__ = ("anchor", "key", "path", "size", "value")
+    __slots__ = ("anchor", "key", "odd_key", "path", "size", "value")
 
     def __init__(self, value: dict[str, Any] | list[Any], path: Path, anchor: str | None) -> None:
         self.value = value
         self.path = path
         self.anchor = anchor
         self.key: str | None = None
+        self.odd_key: str | None = None
         self.size = 1
 
 
@@ -103,9 +133,23 @@ def scalar(text: str) -> Any:
         number = int(digits[2:] if digits[1:2].lower() in ("x", "b", "o") else digits, base)
         if number < 1 << (63 if sign == "-" else 64):
             return -number if sign == "-" else number
-    if _FLOAT.fullmatch(plain if text[0] != "." else text):
-        return float(plain)
+    shape = _POINTED if text[0] == "." else _FLOAT
+    if shape.fullmatch(text if text[0] == "." else plain) and math.isfinite(fraction := float(plain)):
+        return fraction
     return text
+
+
+def _is_timestamp(text: str) -> bool:
+    """Whether a text is a date, or a date and time, that there is."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return False
+    try:
+        datetime.date(*map(int, match[1].split("-")))
+    except ValueError:
+        return False
+    hours, minutes, seconds = (int(match[at] or match[at + 4] or 0) for at in (2, 3, 4))
+    return hours < 24 and minutes < 60 and seconds < 60
 
 
 def is_json(text: str) -> bool:
@@ -116,51 +160,50 @@ def is_json(text: str) -> bool:
 def read(data: bytes, source: str) -> Parsed:
     """The first document of a text. Raises CannotRead, with line and column, where it is no YAML."""
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.reader import ReaderError
 
     try:
         text = data.decode("utf-8-sig")
-        return _Reader(source, json=is_json(text)).document(events(text))
     except UnicodeDecodeError as error:
         raise CannotRead(f"{source}: no UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from error
+    json = is_json(text)
+    try:
+        return _Reader(source, json=json).document(events(_as_yaml(text), json=True) if json else events(text))
     except MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark is not None else source
-        problem = (error.problem or error.context or "no YAML").strip()
-        raise CannotRead(f"{place}: {_PROBLEM.sub(r'', problem)}") from error
+        from numalign.kubelet.yaml_words import words
+
+        mark = error.problem_mark or error.context_mark
+        raise NoYaml(source, (mark.line + 1, mark.column + 1), words(error, len(text))) from error
+    except ReaderError as error:
+        before = text[: error.position]
+        place = (before.count("\n") + 1, error.position - before.rfind("\n"))
+        raise NoYaml(source, place, "yaml: control characters are not allowed") from error
     except (YAMLError, ValueError, RecursionError) as error:
         raise CannotRead(f"{source}: no YAML: {str(error).strip().partition(chr(10))[0] or 'too deep'}") from error
 
 
-def events(text: str) -> Iterator[Any]:
-    """The events of a text as ruamel.yaml has them, tabs read as by the kubelet's library. Raises YAMLError."""
+_ESCAPED = re.compile(r"\\.")
+_NOT_IN_YAML = re.compile("[\\x7f-\\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+def _as_yaml(text: str) -> str:
+    """A JSON text as YAML that means the same: tabs stand between tokens only, what is no character of YAML or a line
+    break to it only in strings, where it can be escaped."""
+    text = _ESCAPED.sub(lambda match: "/" if match[0] == r"\/" else match[0], text.replace("\t", " "))
+    return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def events(text: str, *, json: bool = False) -> Iterator[Any]:
+    """The events of a text as ruamel.yaml has them, its tokens those of the kubelet's library. Raises YAMLError."""
     from ruamel.yaml import YAML
+
+    from numalign.kubelet.yaml_scanner import JsonScanner, KubeletReader, KubeletScanner
 
     yaml = YAML(typ="safe", pure=True)
     yaml.version = "1.1"
-    yaml.Scanner = _scanner()
+    yaml.Reader = KubeletReader
+    yaml.Scanner = JsonScanner if json else KubeletScanner
     return iter(yaml.parse(text))
-
-
-_PROBLEM = re.compile(r" '.*'(?= that cannot start any token)| \(version 1\.\* is required\)")
-"""What the YAML library at hand says more than the kubelet's."""
-
-
-@cache
-def _scanner() -> Any:
-    """A scanner that takes tabs between tokens for blanks where the kubelet's does (scannerc.go, scan_to_next_token):
-    within brackets, and in a line after a key, a colon or a value."""
-    from ruamel.yaml.scanner import Scanner
-
-    class TabScanner(Scanner):
-        def scan_to_next_token(self) -> Any:
-            while True:
-                super().scan_to_next_token()
-                if self.allow_simple_key or self.reader.peek() != "\t":
-                    return
-                while self.reader.peek() in (" ", "\t"):
-                    self.reader.forward()
-
-    return TabScanner
 
 
 class _Merge(str):
@@ -182,6 +225,7 @@ class _Reader:
         self.places: dict[Path, tuple[int, int]] = {}
         self.duplicates: list[Duplicate] = []
         self.anchors: dict[str, tuple[Any, int]] = {}
+        self.odd: NoYaml | None = None
         self.root: Any = None
 
     def document(self, events: Any) -> Parsed:
@@ -204,9 +248,15 @@ class _Reader:
                 self._end(event)
             elif isinstance(event, kinds.AliasEvent):
                 if event.anchor not in self.anchors:
-                    raise self._wrong(event, f"anchor {event.anchor!r} is not known here, or contains itself")
+                    raise self._wrong(event, self._no_anchor(event.anchor))
                 self._put(*self.anchors[event.anchor], event, alias=True)
+        if self.odd is not None:
+            raise self.odd
         return Parsed(self.root, self.places, tuple(self.duplicates))
+
+    def _no_anchor(self, name: str) -> str:
+        inside = any(part.anchor == name for part in self.open)
+        return f"anchor '{name}' value contains itself" if inside else f"unknown anchor '{name}' referenced"
 
     def _scalar(self, event: Any) -> Any:
         """The value of a scalar by its style and tag; a tag makes quoted text a number or boolean too."""
@@ -216,9 +266,8 @@ class _Reader:
         if self._is_merge(event, tag):
             return _MERGE
         if tag in ("", "!") or kind == tag:
-            # a tag of the document's own has no effect, and a lone `!` is as if nothing were written
-            plain = tag == "!" or (tag == "" and event.style is None)
-            return self._number(text) if plain else text
+            # a tag of the document's own and a lone `!` leave the text as it is
+            return self._number(text) if tag == "" and event.style is None else text
         if kind == "binary":
             return self._binary(text, event)
         return self._resolved(text, kind, event) if kind in _RESOLVED_TAGS else text
@@ -235,12 +284,14 @@ class _Reader:
         if not _SURROGATE.search(text):
             return text
         if not self.json:
-            raise self._wrong(event, "found invalid Unicode character escape code")
+            line = f"yaml: line {event.start_mark.line + 1}: " if event.start_mark.line else "yaml: "
+            raise self._wrong(event, "found invalid Unicode character escape code", line)
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
     def _number(self, text: str) -> Any:
         value = scalar(text)
-        return JsonNumber(text) if self.json and isinstance(value, float) else value
+        fraction = isinstance(value, float) or (isinstance(value, str) and text[:1] in "-0123456789")
+        return JsonNumber(text) if self.json and fraction else value
 
     def _binary(self, text: str, event: Any) -> str:
         try:
@@ -250,7 +301,7 @@ class _Reader:
 
     def _resolved(self, text: str, kind: str, event: Any) -> Any:
         """A value with an explicit tag, which it has to be of; a whole number is a float too."""
-        if kind == "timestamp" and _TIMESTAMP.fullmatch(text):
+        if kind == "timestamp" and _is_timestamp(text):
             return text
         value = scalar(text)
         found = _KIND_TAGS[type(value)]
@@ -263,8 +314,6 @@ class _Reader:
     def _begin(self, value: dict[str, Any] | list[Any], event: Any) -> None:
         if len(self.open) >= _MAX_DEPTH:
             raise self._wrong(event, f"nested more than {_MAX_DEPTH} deep, which no kubelet configuration is")
-        if self.open and isinstance(self.open[-1].value, dict) and self.open[-1].key is None:
-            raise self._wrong(event, "a key must be a scalar")
         self.open.append(_Open(value, self._path(), event.anchor))
         self.places.setdefault(self.open[-1].path, (event.start_mark.line + 1, event.start_mark.column + 1))
 
@@ -283,10 +332,10 @@ class _Reader:
     def _put(self, value: Any, size: int, event: Any, *, placed: bool = False, alias: bool = False) -> None:
         """Takes a finished value in where it belongs."""
         key = bool(self.open) and isinstance(self.open[-1].value, dict) and self.open[-1].key is None
-        if isinstance(value, float) and not math.isfinite(value) and not key:
+        if isinstance(value, float) and not math.isfinite(value) and not key and not self.json:
             # encoding/json, through which every YAML document goes
             name = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-            raise self._wrong(event, f"json: unsupported value: {name}")
+            raise self._wrong(event, f"json: unsupported value: {name}", "")
         if not self.open:
             self.root = value
             return
@@ -301,8 +350,9 @@ class _Reader:
             last.value.append(value)
         elif last.key is None:
             if isinstance(value, (dict, list)):
-                raise self._wrong(event, "a key must be a scalar")
+                raise self._wrong(event, f"invalid map key: {_go_syntax(value)}")
             last.key = value if value is _MERGE else key_text(value)
+            last.odd_key = None if self.json else _odd_key(value)
             self.places[_at(last.path, last.key, "")] = (line, column)
         else:
             self._entry(last, value, event, placed=placed, alias=alias)
@@ -316,6 +366,9 @@ class _Reader:
         if key is _MERGE:
             self._merge(mapping, value, event, alias=alias)
             return
+        if mapping.odd_key and self.odd is None:
+            # said once the whole document is read
+            self.odd = self._wrong(event, f"{mapping.odd_key}, value: {_go_syntax(value)}", "")
         if not placed:
             self.places[_at(mapping.path, key)] = (line, column)
         if key in mapping.value:
@@ -335,9 +388,9 @@ class _Reader:
             for name in entries:
                 self.places[_at(mapping.path, name)] = self.places[_at(mapping.path, name, "")] = place
 
-    def _wrong(self, event: Any, what: str) -> CannotRead:
+    def _wrong(self, event: Any, what: str, library: str = "yaml: ") -> NoYaml:
         mark = event.start_mark
-        return CannotRead(f"{self.source}:{mark.line + 1}:{mark.column + 1}: {what}")
+        return NoYaml(self.source, (mark.line + 1, mark.column + 1), library + what)
 
 
 def plain(value: Any) -> Any:
@@ -357,6 +410,39 @@ def key_text(value: Any) -> str:
     """A key as text: the kubelet turns numbers and booleans into strings."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float) and not math.isfinite(value):
-        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    if isinstance(value, float):
+        return _float_key(value)
     return "null" if value is None else str(value)
+
+
+def _float_key(value: float) -> str:
+    """A key as Go prints a number in 32 bits: the fewest digits, an exponent from a million on."""
+    if not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    try:
+        single = struct.pack("<f", value)
+        digits = next(count for count in range(1, 18) if struct.pack("<f", float(f"{value:.{count}g}")) == single)
+    except OverflowError:
+        return ".inf" if value > 0 else "-.inf"
+    return f"{value:.{digits - 1}e}" if digits > 6 and abs(value) >= 1e6 else f"{value:.{max(digits, 6)}g}"
+
+
+def _odd_key(value: Any) -> str | None:
+    """What is said of a key that cannot be one in JSON (sigs.k8s.io/yaml, convertToJSONableObject)."""
+    said = "unsupported map key of type"
+    if value is None:
+        return f"{said}: %!s(<nil>), key: <nil>"
+    large = isinstance(value, int) and not isinstance(value, bool) and value >= 1 << 63
+    return f"{said}: uint64, key: {value:#x}" if large else None
+
+
+def _go_syntax(value: Any, *, inner: bool = False) -> str:
+    """A value as Go prints it with %#v."""
+    if isinstance(value, dict):
+        entries = ", ".join(f'"{key}":{_go_syntax(value[key], inner=True)}' for key in sorted(value))
+        return f"map[interface {{}}]interface {{}}{{{entries}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(_go_syntax(entry, inner=True) for entry in value)}}}"
+    if value is None:
+        return "interface {}(nil)" if inner else "<nil>"
+    return f'"{value}"' if isinstance(value, str) else key_text(value)

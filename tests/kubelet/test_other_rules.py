@@ -127,8 +127,8 @@ def test_the_kubelet_says_everything_at_once_in_its_order() -> None:
         'unable to parse reservedSystemCPUs (--reserved-cpus) 1-, error: strconv.Atoi: parsing "": invalid syntax',
         "userNamespaces.idsPerPod must not be less than 65536",
         (
-            "--show-hidden-metrics-for-version must be omitted or have the value '1.35'. Only the previous minor "
-            "version is allowed"
+            'invalid showHiddenMetricsForVersion: showHiddenMetricsForVersion: Invalid value: "1.36": must be omitted '
+            "or have the value '1.35'; only the previous minor version is allowed"
         ),
         'logging.flushFrequency: Invalid value: "-1s": Must be greater than zero',
         'logging.format: Invalid value: "x": Unsupported log format',
@@ -188,6 +188,11 @@ def test_what_a_kubelet_starts_on(text: str) -> None:
             "imageGCLowThresholdPercent (--image-gc-low-threshold) 80 must be less ",
         ),
         ("runOnce: true", 31, None),
+        (
+            'showHiddenMetricsForVersion: "1.35"',
+            35,
+            "--show-hidden-metrics-for-version must be omitted or have the value",
+        ),
         ("containerLogMaxFiles: 1", 32, "failed to initialize container log manager: invalid MaxFiles 1, must be > 1"),
         ("containerLogMaxSize: 10MB", 36, "failed to initialize container log manager: failed to parse container log "),
         (

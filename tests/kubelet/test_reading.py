@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import time
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from numalign.report.configuration import printed
 from tests.vectors import MACHINE
 
 HEADER = b"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+TYPE_META = "couldn't get version/kind; json parse error: json: cannot unmarshal"
+JSON = '{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", %s}'
 NAMES = ("cpuManagerPolicy", "reservedSystemCPUs", "reservedMemory", "evictionHard", "kubeReserved", "featureGates", "maxPods",
          "enforceNodeAllocatable", "topologyManagerPolicyOptions", "cpuManagerReconcilePeriod", "memorySwap", "<<", "x")  # fmt: skip
 SCALARS = ("on", "0", "1_0", "0x1", "1:30", "~", "''", '"a"', "1e3", ".inf", "-1", "static", "5%", "1Gi", "0-3", "[]", "{}", "*a",
@@ -79,7 +82,7 @@ def test_bare_words_mean_what_the_kubelets_yaml_says(text: str, value: Any) -> N
         (b"kubeReserved: a", "json: cannot unmarshal string into Go struct field KubeletConfiguration.kubeReserved of type map[string]string", 3),
         (b"\nreservedMemory: 1", "json: cannot unmarshal number into Go struct field KubeletConfiguration.reservedMemory of type []v1beta1.MemoryReservation", 4),
         (b"syncFrequency: 10", "json: cannot unmarshal number into Go value of type string", 3),
-        (b"syncFrequency: 10x", 'time: invalid duration "10x"', 3),
+        (b"syncFrequency: 10x", 'time: unknown unit "x" in duration "10x"', 3),
         (b"kind: Pod", 'no kind "Pod" is registered for version "kubelet.config.k8s.io/v1beta1" in scheme', 3),
     ],
 )  # fmt: skip
@@ -131,7 +134,24 @@ def test_unknown_fields_are_named_however_deep_they_lie(text: bytes, field: str)
         ('a: !!int "110"', {"a": 110}),
         ('a: !!bool "false"', {"a": False}),
         ("a: !!float 1", {"a": 1.0}),
-        ('a: ! "1"', {"a": 1}),
+        ('a: ! "1"', {"a": "1"}),
+        ("a: ! 1", {"a": "1"}),
+        ("a: !", {"a": ""}),
+        ("a: b\tc", {"a": "b\tc"}),
+        ("a: b\n \t c", {"a": "b c"}),
+        ("a\t: b", {"a": "b"}),
+        ("a: 1e400", {"a": "1e400"}),
+        ("a: .1_0", {"a": 0.1}),
+        ("a: .1_", {"a": ".1_"}),
+        ('a: "b\\\'c"', {"a": "b'c"}),
+        ("a: b\u2028c: d", {"a": "b", "c": "d"}),
+        ("a: b # c\x85c: d", {"a": "b", "c": "d"}),
+        ("a: &b-1_ c\nd: *b-1_", {"a": "c", "d": "c"}),
+        ("a: !!timestamp 2001-1-1", {"a": "2001-1-1"}),
+        ("a: !!timestamp 2001-01-01T1:2:3.5Z", {"a": "2001-01-01T1:2:3.5Z"}),
+        ("a: {1.5: b, 1e3: c}", {"a": {"1.5": "b", "1000": "c"}}),
+        ('\t{"a":\t"b\\/c\u2028\x7f"}', {"a": "b/c\u2028\x7f"}),
+        ('{"%s"\n: 1}' % ("x" * 2000), {"x" * 2000: 1}),
         ("a: !!str 1", {"a": "1"}),
         ("a: !!binary aGk=", {"a": "hi"}),
         ("%YAML 1.1\n---\na: 1", {"a": 1}),
@@ -145,11 +165,28 @@ def test_documents_are_what_the_kubelets_yaml_makes_of_them(text: str, value: An
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"\tmaxPods: 1", "error converting YAML to JSON: yaml: line 3: found character that cannot start any token"),
-        (b'clusterDomain: "\\ud83d\\ude00"', "error converting YAML to JSON: yaml: line 3: found invalid Unicode character escape code"),
-        (b"kubeReserved: {<<: 5}", "error converting YAML to JSON: yaml: map merge requires map or sequence of maps as the value"),
-        (b"kubeReserved: {<<: [3]}", "error converting YAML to JSON: yaml: map merge requires map or sequence of maps as the value"),
-        (b"maxPods: !!int abc", "error converting YAML to JSON: yaml: cannot decode !!str `abc` as a !!int"),
+        (b"\tmaxPods: 1", "yaml: line 3: found a tab character that violates indentation"),
+        (b"clusterDomain: @a", "yaml: line 3: found character that cannot start any token"),
+        (b'clusterDomain: "\\ud83d\\ude00"', "yaml: line 3: found invalid Unicode character escape code"),
+        (b"kubeReserved: {<<: 5}", "yaml: map merge requires map or sequence of maps as the value"),
+        (b"kubeReserved: {<<: [3]}", "yaml: map merge requires map or sequence of maps as the value"),
+        (b"maxPods: !!int abc", "yaml: cannot decode !!str `abc` as a !!int"),
+        (b"maxPods: !!timestamp 2001-02-30", "yaml: cannot decode !!str `2001-02-30` as a !!timestamp"),
+        (b"maxPods: !!timestamp 2001-01-01 1:2:3Z", "yaml: cannot decode !!str `2001-01-01 1:2:3Z` as a !!timestamp"),
+        (b"clusterDomain: &a.b c", "yaml: line 3: did not find expected alphabetic or numeric character"),
+        (b"clusterDomain: *a", "yaml: unknown anchor 'a' referenced"),
+        (b'clusterDomain: "a\\/b"', "yaml: line 3: found unknown escape character"),
+        (b'clusterDomain: "\\UFFFFFFFF"', "yaml: line 3: found invalid Unicode character escape code"),
+        (b"kubeReserved: {~: a}", 'unsupported map key of type: %!s(<nil>), key: <nil>, value: "a"'),
+        (b"9223372036854775808: [1, ~]", "unsupported map key of type: uint64, key: 0x8000000000000000, value: []interface {}{1, interface {}(nil)}"),
+        (b"? [a]", 'yaml: invalid map key: []interface {}{"a"}'),
+        (b"clusterDomain: a: b", "yaml: line 3: mapping values are not allowed in this context"),
+        (b"- a", "yaml: line 2: did not find expected key"),
+        (b"clusterDomain: ]", "yaml: line 2: did not find expected node content"),
+        (b"clusterDomain: \x07", "yaml: control characters are not allowed"),
+        (b"syncFrequency: '10'", 'time: missing unit in duration "10"'),
+        (b"syncFrequency: 1d", 'time: unknown unit "d" in duration "1d"'),
+        (b"podPidsLimit: 18446744073709551616", "json: cannot unmarshal number 18446744073709552000 into Go struct field KubeletConfiguration.podPidsLimit of type int64"),
         (b"memoryThrottlingFactor: .nan", "json: unsupported value: NaN"),
         (b"memoryThrottlingFactor: -.inf", "json: unsupported value: -Inf"),
     ],
@@ -158,12 +195,54 @@ def test_what_the_kubelets_yaml_refuses_is_refused_in_its_words(text: bytes, mes
     assert refusal(text) == (message, 3)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("%FOO bar\n---\n", "yaml: found unknown directive name"),
+        ("%YAMLX 1.1\n---\n", "yaml: found unknown directive name"),
+        ("- a", f"{TYPE_META} array into Go value of type struct {{ APIVersion string "),
+        ("5", f"{TYPE_META} number into Go value of type struct {{ APIVersion string "),
+        ("apiVersion: a/b/c", "unexpected GroupVersion string: a/b/c"),
+        ("kind: Foo\napiVersion: v1", 'no kind "Foo" is registered for version "v1" in scheme'),
+        ('{"a": 1}', "Object 'Kind' is missing in '{\"a\": 1}'"),
+    ],
+)
+def test_what_is_no_configuration_at_all_is_refused_in_the_kubelets_words(text: str, message: str) -> None:
+    with pytest.raises(Refused) as caught:
+        decode(text.encode(), "f.yaml", 36)
+    assert caught.value.message.startswith(f"failed to decode: {message}")
+
+
+@pytest.mark.parametrize(("minor", "cast"), [(34, False), (35, True)])
+def test_another_kind_of_the_kubelets_is_read_and_then_refused(minor: int, cast: bool) -> None:
+    text = HEADER.replace(b"KubeletConfiguration", b"ImagePullIntent")
+    with pytest.raises(Refused) as caught:
+        decode(text, "f.yaml", minor)
+    said = "failed to cast object to KubeletConfiguration, unexpected type: kubelet.config.k8s.io/v1beta1, "
+    assert caught.value.message.startswith(said + "Kind=ImagePullIntent") == cast
+
+
+def test_a_number_beyond_any_is_named_as_it_is_written_in_json() -> None:
+    with pytest.raises(
+        Refused, match=r"cannot unmarshal number 1e400 into Go struct field .*[.]memoryThrottlingFactor of"
+    ):
+        decode((JSON % '"memoryThrottlingFactor": 1e400').encode(), "f.json", 36)
+
+
+def test_a_document_that_is_too_large_is_not_read() -> None:
+    with pytest.raises(CannotRead, match=r"f\.yaml: larger than 512 KiB, which no kubelet configuration is"):
+        decode(HEADER + b"\n" * (512 << 10), "f.yaml", 36)
+
+
+def test_a_long_tag_is_read_in_time_that_grows_with_it_only() -> None:
+    start = time.perf_counter()
+    decode(HEADER + b"a: !" + b"x" * (500 << 10) + b" b\n", "f.yaml", 36)
+    assert time.perf_counter() - start < 2
+
+
 def test_a_document_of_yaml_1_2_is_incompatible() -> None:
     with pytest.raises(Refused, match="found incompatible YAML document"):
         decode(b"%YAML 1.2\n---\n" + HEADER, "f.yaml", 36)
-
-
-JSON = '{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", %s}'
 
 
 @pytest.mark.parametrize("number", ["110.0", "1e2"])
@@ -428,7 +507,9 @@ def test_durations_are_gos(text: str, value: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "s", "1 s", "1d", ".s", "99999999999h"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="time: invalid duration"):
+    with pytest.raises(
+        ValueError, match=r"time: (invalid duration|missing unit in duration|unknown unit .* in duration) "
+    ):
         nanoseconds(text)
 
 
