@@ -51,6 +51,12 @@ def choose(machine: Machine, wishes: Wishes, *, keep_l3: bool = False, split: bo
     if wishes.cpus is not None:
         return _as_listed(machine, wishes.cpus, split=split)
     homes = _homes(machine, wishes.on, keep_l3=keep_l3)
+    if not any(homes.values()):
+        others = [id for id, cores in _homes(machine, (), keep_l3=False).items() if cores]
+        raise DoesNotHold(
+            f"all CPUs of {numa_nodes(wishes.on)} are isolated: the system would stay on one of them",
+            hint=f"--reserve-on {CpuSet(others)}; --reserved-cpus takes isolated CPUs too",
+        )
     if wishes.count is not None:
         return _counted(machine, homes, wishes.count)
     if wishes.cores_per_numa is not None:
@@ -103,8 +109,8 @@ def gpus_on(machine: Machine, id: int) -> list[Gpu]:
 
 
 def _homes(machine: Machine, on: Sequence[int], *, keep_l3: bool) -> dict[int, list[Core]]:
-    """The cores of each NUMA node to reserve on, in the order in which they are taken: isolated ones last. The NUMA
-    node with the machine's first core comes first, since interrupts land there."""
+    """The cores of each NUMA node to reserve on, in the order in which they are taken, without isolated ones, but
+    where there are no others. The NUMA node with the machine's first core comes first, since interrupts land there."""
     known = places(machine)
     strange = [id for id in on if id not in known]
     if strange:
@@ -114,19 +120,22 @@ def _homes(machine: Machine, on: Sequence[int], *, keep_l3: bool) -> dict[int, l
         )
     first = machine.online_cpus.first()
     firsts = {cache.id: cache.cpus.first() for cache in machine.l3_caches} if keep_l3 else {}
+    isolated = machine.isolated_cpus.bits
+    none_is_free = all(core.cpus.bits & isolated for core in machine.cores)
 
-    def late(core: Core) -> tuple[bool, int, int]:
-        return (
-            bool(core.cpus.bits & machine.isolated_cpus.bits),
-            firsts.get(-1 if core.l3 is None else core.l3, 0),
-            core.cpus.first(),
-        )
+    def late(core: Core) -> tuple[int, int, int]:
+        l3 = firsts.get(-1 if core.l3 is None else core.l3, 0)
+        return (core.cpus.bits & isolated).bit_count(), l3, core.cpus.first()
 
     return {
-        id: sorted((core for core in machine.cores if core.cpus.bits & cpus.bits), key=late)
+        id: sorted((c for c in _cores_of(machine, cpus) if none_is_free or not c.cpus.bits & isolated), key=late)
         for id, cpus in sorted(known.items(), key=lambda place: (not place[1].bits >> first & 1, place[0]))
         if not on or id in on
     }
+
+
+def _cores_of(machine: Machine, cpus: CpuSet) -> list[Core]:
+    return [core for core in machine.cores if core.cpus.bits & cpus.bits]
 
 
 def _taken(cores: Iterable[Core]) -> CpuSet:
@@ -191,10 +200,11 @@ def _counted(machine: Machine, homes: dict[int, list[Core]], count: int) -> Choi
         why = f"all {len(taken)} CPUs would be reserved, and pods need at least one core"
     elif len(taken) < count:
         why, near = f"{count} CPUs cannot be reserved there: there are {len(taken)}", near[-1:]
+        why += " that are not isolated" if _hides_isolated(machine, homes) else ""
     elif not count:
         why = "no CPUs would be reserved, and the static CPU manager does not start without any"
     else:
-        why = f"{count} CPUs are no whole cores"
+        why = f"{count} CPUs are no whole cores" if count > 1 else "1 CPU is no whole core"
     raise DoesNotHold(why, hint=f"--reserved-cpu-count {' or '.join(near)}")
 
 
@@ -206,25 +216,45 @@ def _turns(homes: dict[int, list[Core]]) -> Iterator[Core]:
 
 
 def _per_place(machine: Machine, homes: dict[int, list[Core]], number: int) -> Choice:
-    most = min(map(len, homes.values()))
-    if len(homes) == len(places(machine)) and sum(map(len, homes.values())) == most * len(homes):
+    most = there = min(map(len, homes.values()))
+    if _taken(core for cores in homes.values() for core in cores[:there]) == known_cpus(machine):
         most -= 1  # pods need a core, too
     if not 1 <= number <= most:
+        tight = [id for id, cores in homes.items() if len(cores) == there]
+        wide = CpuSet(id for id, cores in homes.items() if len(cores) > number > 0)
+        hint = (
+            f"--reserve-on {wide} --reserved-cores-per-numa {number}"
+            if wide
+            else f"--reserved-cpu-count {len(next(_turns(homes)).cpus)}"
+        )
         raise DoesNotHold(
             f"{_cores(number)} cannot be reserved on each NUMA node: "
             + (f"at most {_cores(most)} can" if number else "the static CPU manager does not start without any")
-            + (", since pods need at least one" if 0 < most < number and most < min(map(len, homes.values())) else ""),
-            hint=f"--reserved-cores-per-numa {min(max(1, number), most)}"
-            if most
-            else f"--reserved-cpu-count {len(next(_turns(homes)).cpus)}",
+            + (", since pods need at least one" if 0 < most < there and most < number else "")
+            + (f", since others of {numa_nodes(tight)} are isolated" if _hides_isolated(machine, tight) else ""),
+            hint=f"--reserved-cores-per-numa {min(max(1, number), most)}" if most else hint,
         )
     cpus = _taken(core for cores in homes.values() for core in cores[:number])
-    return Choice(cpus, f"{_cores(number)} on each NUMA node as asked for, siblings included")
+    return Choice(cpus, f"{_cores(number)} on {_each(machine, homes)} as asked for, siblings included")
+
+
+def _hides_isolated(machine: Machine, ids: Iterable[int]) -> bool:
+    """Whether some of these NUMA nodes' CPUs are isolated."""
+    return any(places(machine)[id].bits & machine.isolated_cpus.bits for id in ids)
+
+
+def _each(machine: Machine, ids: Iterable[int]) -> str:
+    """`each NUMA node` where these are all, else `NUMA node 1` or `each of NUMA nodes 0,2`."""
+    listed = CpuSet(ids)
+    if len(listed) == len(places(machine)):
+        return "each NUMA node"
+    return f"each of {numa_nodes(listed)}" if len(listed) > 1 else numa_nodes(listed)
 
 
 def _even(machine: Machine, homes: dict[int, list[Core]]) -> Choice:
-    """At least the managed platforms' share and a core on each NUMA node; then so many more that the cores that are
-    left divide evenly among its GPUs, where that leaves at least one for each."""
+    """At least the managed platforms' share and a core on each NUMA node that has one; then so many more that the cores
+    that are left divide evenly among its GPUs, where that leaves at least one for each."""
+    homes = {id: cores for id, cores in homes.items() if cores}
     known = known_cpus(machine)
     minimum = managed_minimum(len(known))
     needed = _at_least(homes, minimum)
@@ -233,11 +263,10 @@ def _even(machine: Machine, homes: dict[int, list[Core]]) -> Choice:
     for id, cores in homes.items():
         gpus = len(gpus_on(machine, id))
         number = needed[id]
-        left = len(cores) - number
-        free = sum(not core.cpus.bits & machine.isolated_cpus.bits for core in cores)
-        if gpus and left >= gpus and left % gpus and not number <= free < number + left % gpus:
+        left = len(_cores_of(machine, places(machine)[id])) - number
+        if gpus and left >= gpus and left % gpus and number + left % gpus <= len(cores):
             number += left % gpus
-            even.setdefault((len(cores) - number, gpus), []).append(id)
+            even.setdefault((left // gpus * gpus, gpus), []).append(id)
         taken += cores[:number]
     cpus = _taken(taken)
     asked = f"at least {minimum}m, as GKE and EKS keep on {len(known)} CPUs"
@@ -246,7 +275,9 @@ def _even(machine: Machine, homes: dict[int, list[Core]]) -> Choice:
     notes = [
         f"{number} cores on {numa_nodes(ids)} divide evenly among {gpus} GPUs" for (number, gpus), ids in even.items()
     ]
-    return Choice(cpus, "; ".join([f"{asked}, and a core on each NUMA node", *notes]))
+    if _hides_isolated(machine, places(machine)):
+        notes.append("some isolated, since no core is without" if cpus & machine.isolated_cpus else "no isolated ones")
+    return Choice(cpus, "; ".join([f"{asked}, and a core on {_each(machine, homes)}", *notes]))
 
 
 def _fewest(machine: Machine, homes: dict[int, list[Core]], minimum: int, asked: str) -> Choice:

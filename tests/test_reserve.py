@@ -17,6 +17,7 @@ from numalign.machine import Machine
 from numalign.reserve import Wishes, choose, places, whole_cores
 from tests import machines
 
+_EACH = "cannot be reserved on each NUMA node"
 LISTS = st.none() | st.frozensets(st.integers(0, 300), max_size=12).map(CpuSet) | st.just(CpuSet(range(300)))
 
 
@@ -122,6 +123,65 @@ def test_by_default_the_cores_that_are_left_divide_evenly_among_the_gpus(
 def test_isolated_cores_are_not_taken_to_make_the_rest_even(machine_of: Callable[[str], Machine]) -> None:
     machine = msgspec.structs.replace(machine_of("dgx-h100"), isolated_cpus=CpuSet.parse("1-55,57-111,113-167,169-223"))
     assert str(choose(machine, Wishes()).cpus) == "0,56,112,168"
+
+
+@pytest.mark.parametrize(
+    ("isolated", "wishes", "reserved"),
+    [
+        # a NUMA node of isolated CPUs is left to the pods
+        ("56-111,168-223", Wishes(), "0-3,112-115"),
+        ("0-55,112-167", Wishes(), "56-59,168-171"),
+        ("56-111,168-223", Wishes(count=8), "0-3,112-115"),
+        # no core is free of them: those with the fewest come first
+        ("4-223", Wishes(cores_per_numa=1), "0,56,112,168"),
+        ("0-223", Wishes(cores_per_numa=1), "0,56,112,168"),
+        # but where they are named
+        ("56-111,168-223", Wishes(cpus=CpuSet.parse("56,168")), "56,168"),
+    ],
+)
+def test_isolated_cores_are_reserved_only_by_name(
+    isolated: str, wishes: Wishes, reserved: str, machine_of: Callable[[str], Machine]
+) -> None:
+    machine = msgspec.structs.replace(machine_of("dgx-h100"), isolated_cpus=CpuSet.parse(isolated))
+    assert str(choose(machine, wishes).cpus) == reserved
+
+
+@pytest.mark.parametrize(
+    ("isolated", "wishes", "message", "hint"),
+    [
+        (
+            "1-55,57-111,113-167,169-223",
+            Wishes(count=16),
+            "16 CPUs cannot be reserved there: there are 4 that are not isolated",
+            "--reserved-cpu-count 4",
+        ),
+        (
+            "1-55,57-111,113-167,169-223",
+            Wishes(cores_per_numa=3),
+            f"3 cores {_EACH}: at most 1 core can, since others of NUMA nodes 0-1 are isolated",
+            "--reserved-cores-per-numa 1",
+        ),
+        (
+            "56-111,168-223",
+            Wishes(cores_per_numa=3),
+            f"3 cores {_EACH}: at most 0 cores can, since others of NUMA node 1 are isolated",
+            "--reserve-on 0 --reserved-cores-per-numa 3",
+        ),
+        (
+            "56-111,168-223",
+            Wishes(on=(1,)),
+            "all CPUs of NUMA node 1 are isolated: the system would stay on one of them",
+            "--reserve-on 0; --reserved-cpus takes isolated CPUs too",
+        ),
+    ],
+)
+def test_a_wish_that_needs_isolated_cores_is_refused_with_the_nearest_that_does_not(
+    isolated: str, wishes: Wishes, message: str, hint: str, machine_of: Callable[[str], Machine]
+) -> None:
+    machine = msgspec.structs.replace(machine_of("dgx-h100"), isolated_cpus=CpuSet.parse(isolated))
+    with pytest.raises(DoesNotHold) as refused:
+        choose(machine, wishes)
+    assert (refused.value.message, refused.value.hint) == (message, hint)
 
 
 def test_the_examples_hold() -> None:

@@ -67,13 +67,13 @@ def kubelet_config(
     lost = check_target(plan, asked, row)
     row = for_version(row, asked.minor)
     if existing is not None:
-        data, changes = _merged(existing, base or "", found, plan, asked.minor)
+        data, changes, seen = _merged(existing, base or "", found, plan, asked.minor)
     else:
-        data, changes = _filled(found, plan, row, template, lost, asked.minor), ()
+        data, changes, seen = _filled(found, plan, row, template, lost, asked.minor), (), True
     status = _deliver(data, out, base, diff=diff, check=check)
-    if not diff:
+    if not (diff and seen):
         for change in changes:
-            print(f"changed  {printable(str(change))}", file=sys.stderr)
+            print(printable(str(change)), file=sys.stderr)
     for name, why in lost.items():
         print(f"warning  target-lacks  {target} has no {name}: {why}", file=sys.stderr)
     if row.template.endswith(".json.j2"):

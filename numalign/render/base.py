@@ -34,7 +34,7 @@ _SEE_VERIFY = "numalign verify says what to write"
 
 
 class Change(NamedTuple):
-    """A field that was there and has another value now, and why."""
+    """A field that has another value now, why, and what it was; None where it was not there."""
 
     path: yaml.Path
     old: Any
@@ -43,14 +43,18 @@ class Change(NamedTuple):
 
     def __str__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
-        return f"{dotted(self.path)}: {inline(self.old)} -> {inline(self.new)}{why}"
+        if self.old is None:
+            return f"added    {dotted(self.path)}: {inline(self.new)}{why}"
+        return f"changed  {dotted(self.path)}: {inline(self.old)} -> {inline(self.new)}{why}"
 
 
 class Merged(NamedTuple):
-    """The document with the plan in it, and the values that were others before."""
+    """The document with the plan in it, and what is to be told: the values that were others before, and those that are
+    new where the document, JSON, cannot say why (`has_reasons`)."""
 
     data: bytes
     changes: tuple[Change, ...]
+    has_reasons: bool
 
 
 def base_wishes(data: bytes, name: str, asked: PlanWishes) -> PlanWishes:
@@ -94,7 +98,9 @@ def merge(data: bytes, name: str, plan: Plan, minor: int) -> Merged:
             hint="write it without anchors, aliases and merge keys and end its last line, or set by hand: "
             + ", ".join(dict.fromkeys(str(change.path[0]) for change in document.all_changes)),
         )
-    return Merged(merged, tuple(change for change in document.all_changes if change.old is not None))
+    json = document.editor.json
+    told = [change for whole in document.all_changes for change in (document.parts(whole) if json else [whole])]
+    return Merged(merged, tuple(change for change in told if json or change.old is not None), not json)
 
 
 def _holds(data: bytes, value: Any) -> bool:
@@ -168,6 +174,7 @@ class _Document:
             else:
                 self.editor.write(change.path, self._lines(change.path))
         self._renew_comments()
+        self._add_comments()
         return self.editor.result()
 
     # -- what changes
@@ -192,6 +199,12 @@ class _Document:
 
     def _reason(self, path: yaml.Path) -> str:
         return self.plan.reason(".".join(map(str, path))) or self.plan.reason(str(path[0]))
+
+    def parts(self, change: Change) -> list[Change]:
+        """A new map as its entries, where these have reasons of their own."""
+        if change.old is None and isinstance(change.new, dict) and not change.reason:
+            return [self._change((*change.path, name), None, value) for name, value in change.new.items()]
+        return [change]
 
     def _cgroup_changes(self) -> Iterator[Change]:
         """The reserved cgroups: the kubelet uses them to enforce limits only, and refuses them here."""
@@ -282,13 +295,20 @@ class _Document:
         whole = {path[:1] for path in changed}
         for path in sorted(changed | simple | whole, key=str):
             own = self._own_comment(path)
-            reason = self.plan.reason(".".join(map(str, path)))
+            reason = self._reason(path) if path in changed else self.plan.reason(".".join(map(str, path)))
             if own is not None and reason:
                 start, lines = own
                 indent = len(lines[0]) - len(lines[0].lstrip())
                 new = [" " * indent + line for line in comment_lines(reason, indent)]
                 if new != lines:
                     self.editor.replace_lines(start, lines, new)
+
+    def _add_comments(self) -> None:
+        """Reasons above values that changed and have no comment, neither a person's nor numalign's."""
+        for change in self.all_changes:
+            indent = self.editor.room_above(change.path)
+            if indent is not None and change.reason:
+                self.editor.insert_above(change.path, comment_lines(change.reason, indent))
 
 
 def _alike(field: str, old: Any, new: Any) -> bool:

@@ -35,6 +35,7 @@ _REASONS = re.compile(
             r"in all \S+: kubeReserved \+ systemReserved \+ evictionHard memory\.available, .*",
             r"opens \S+, which is .* in Kubernetes 1\.\d+",
             r"\S+ excludes it",
+            r"nothing is enforced on it, and the kubelet refuses it beside reservedSystemCPUs",
         )
     )
 )

@@ -177,6 +177,21 @@ class TextEditor:
             start = above
         return start, lines
 
+    def room_above(self, path: yaml.Path) -> int | None:
+        """How deep a comment would stand above a key; None where one stands there or behind the key, or none can."""
+        key = self._key(path)
+        if key is None or self.comments_above(path)[1] or self.comments_within(key.start, self._next_line(key.start)):
+            return None
+        return self._column_of(key)
+
+    def _key(self, path: yaml.Path) -> Node | None:
+        """The key at a path that stands first on its line, in a block."""
+        parent = self.find(path[:-1])
+        if parent is None or parent.flow or parent.kind != "map" or path[-1] not in parent.entries:
+            return None
+        key = parent.entries[str(path[-1])][0]
+        return None if self.text[self._line_start(key.start) : key.start].strip() else key
+
     def comments_within(self, start: int, end: int) -> list[str]:
         """The comments between two offsets."""
         scalars = [n for n in self.root.within() if n.kind in ("scalar", "alias") and start <= n.start < end]
@@ -198,6 +213,15 @@ class TextEditor:
     def replace_lines(self, start: int, old: Sequence[str], new: Sequence[str]) -> None:
         """Writes lines in the stead of others that begin at an offset."""
         self._edit(start, self.lines_below(start, len(old)), "".join(line + self.newline for line in new))
+
+    def insert_above(self, path: yaml.Path, lines: Sequence[str]) -> None:
+        """Writes lines above a key that stands first on its line, as deep as it."""
+        key = self._key(path)
+        assert key is not None
+        start = self._line_start(key.start)
+        indent = self.text[start : key.start]
+        # behind what comes to a block that ends there
+        self._edit(start, start, "".join(indent + line + self.newline for line in lines), 1)
 
     def write(self, path: yaml.Path, lines: Sequence[str] = ()) -> None:
         """Brings the value at a path to the wanted one. Where it is new in a block, `lines` are what is written there,
@@ -282,8 +306,16 @@ class TextEditor:
             new = new if node.flow or node.kind in ("alias", "scalar") else "  " + new  # deeper than the key
         else:
             new = self._scalar(value, node, parent)
-        self.removed.append((node.start, node.end))
-        self._edit(node.start, node.end, new)
+        end = node.end
+        if node.style in ("|", ">"):  # which reaches up to the next line, and can have a comment behind its mark
+            end = node.start + len(self.text[node.start : end].rstrip())
+            new += "".join(f"  {comment}" for comment in self._header_comments(node))
+        self.removed.append((node.start, end))
+        self._edit(node.start, end, new)
+
+    def _header_comments(self, node: Node) -> list[str]:
+        """The comment behind the mark with which a block scalar begins."""
+        return _COMMENT.findall(self.text[node.start : self._next_line(node.start)].rstrip())
 
     def _wanted(self, path: yaml.Path) -> Any:
         entry = self.moved.get(path[:2])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from numalign.render.reasons import own_lines
 from tests.conftest import Run
 
 Tree = Callable[[str], Path]
@@ -33,6 +34,22 @@ reservedMemory:
 maxPods: 50
 # the end
 """
+
+
+EXCLUSIVE = "# containers of Guaranteed pods that ask for whole CPUs get exclusive ones\n"
+
+
+def plain(text: str) -> str:
+    """The text without the reasons that stand as comments at its left margin."""
+    lines, comments = [], []
+    for line in [*text.splitlines(keepends=True), ""]:
+        if line.startswith("#"):
+            comments.append(line.rstrip("\n"))
+            continue
+        first, end = own_lines(comments) or (0, 0)
+        lines += [f"{comment}\n" for comment in comments[:first] + comments[end:]] + [line]
+        comments = []
+    return "".join(lines)
 
 
 def render(run: Run, tree: Tree, *words: str | Path) -> tuple[int, str, str]:
@@ -101,7 +118,7 @@ def test_diff_shows_and_check_says_and_neither_writes(run: Run, tree: Tree, tmp_
     target.write_text(BASE)
     status, text, _ = render(run, tree, "--base", target, "--diff")
     assert status == 0
-    assert "-cpuManagerPolicy: 'none'\n+cpuManagerPolicy: 'static'\n" in text
+    assert f"-cpuManagerPolicy: 'none'\n+{EXCLUSIVE}+cpuManagerPolicy: 'static'\n" in text
     status, text, told = render(run, tree, "--base", target, "--check")
     assert (status, text) == (1, "")
     assert told.startswith(
@@ -238,7 +255,7 @@ def test_comments_in_reserved_memory_stay(run: Run, tree: Tree, tmp_path: Path) 
     )
     flow = HEAD + "reservedMemory: [\n  {numaNode: 5, limits: {memory: 1Gi}}, # five\n]\n"
     now, _ = merged(run, tree, tmp_path, flow, *STATIC)
-    assert now.startswith(HEAD + "# five\nreservedMemory: [{numaNode: 0, limits: {memory: ")
+    assert plain(now).startswith(HEAD + "# five\nreservedMemory: [{numaNode: 0, limits: {memory: ")
 
 
 @pytest.mark.parametrize(
@@ -269,9 +286,13 @@ def test_setting_a_value_breaks_its_alias(run: Run, tree: Tree, tmp_path: Path) 
     expected = text.replace("&p none", "static").replace("*p", "single-numa-node")
     expected = expected.replace("<<: *s\n", '<<: *s\n  memory.available: "100Mi"\n')
     now, _ = merged(run, tree, tmp_path, text, *STATIC, "--system-reserved-memory", "3Gi")
-    assert now.startswith(expected.replace("*kr", '{memory: "3Gi"}'))
+    assert plain(now).startswith(expected.replace("*kr", '{memory: "3Gi"}'))
     now, _ = merged(run, tree, tmp_path, text, *STATIC, "--kube-reserved-memory", "1Gi")
-    assert now.startswith(expected.replace("2Gi", "1Gi").replace("*kr", '{memory: "2Gi"}'))
+    assert (
+        plain(now)
+        .replace("  # as asked for\n", "")
+        .startswith(expected.replace("2Gi", "1Gi").replace("*kr", '{memory: "2Gi"}'))
+    )
 
 
 def test_each_value_that_changes_is_told(run: Run, tree: Tree, tmp_path: Path) -> None:
@@ -349,7 +370,7 @@ def test_a_limit_that_is_too_low_is_raised(run: Run, tree: Tree, tmp_path: Path)
 )
 def test_blocks_grow_where_they_end(text: str, comes: str, run: Run, tree: Tree, tmp_path: Path) -> None:
     now, _ = merged(run, tree, tmp_path, HEAD + text, *STATIC)
-    assert now.startswith(HEAD + comes)
+    assert plain(now).startswith(HEAD + comes)
 
 
 def test_what_cannot_be_changed_in_place_is_said(run: Run, tree: Tree, tmp_path: Path) -> None:
@@ -358,3 +379,52 @@ def test_what_cannot_be_changed_in_place_is_said(run: Run, tree: Tree, tmp_path:
     assert status == 3
     assert told.startswith("numalign: base.yaml: it is written in a way that cannot be changed in place\n")
     assert "set by hand: cpuManagerPolicy, cpuManagerPolicyOptions, reservedSystemCPUs" in told
+
+
+def test_a_value_that_changes_has_its_reason_unless_a_comment_is_there(run: Run, tree: Tree, tmp_path: Path) -> None:
+    text = HEAD + (
+        "kubeReserved:\n    cpu: '1'\n    memory: 2Gi\n"
+        "# ours\ntopologyManagerPolicy: none\ntopologyManagerScope: pod # of trainers\ncpuManagerPolicy: none\n"
+        "evictionHard: {memory.available: 1Gi}\nsystemReservedCgroup: /system\n"
+    )
+    words = ("--memory-manager", "static", "--kube-reserved-memory", "1Gi")
+    now, _ = merged(run, tree, tmp_path, text, *words)
+    assert now.startswith(
+        HEAD + "kubeReserved:\n    cpu: '1'\n    # as asked for\n    memory: 1Gi\n"
+        "# ours\ntopologyManagerPolicy: single-numa-node\ntopologyManagerScope: container # of trainers\n"
+        f"{EXCLUSIVE}cpuManagerPolicy: static\nevictionHard: {{memory.available: 1Gi}}\n"
+        "# nothing is enforced on it, and the kubelet refuses it beside reservedSystemCPUs\n"
+        'systemReservedCgroup: ""\n'
+    )
+    assert merged(run, tree, tmp_path, now, *words) == (now, "")
+    now, _ = merged(run, tree, tmp_path, now, "--memory-manager", "static", "--policy", "restricted")
+    assert "# ours\ntopologyManagerPolicy: restricted\n" in now
+
+
+@pytest.mark.parametrize("text", ["|-\n  none\n\n", ">2-  # one\n  none\n", "|\n none", '"no\\\n ne"\n'])
+def test_values_that_go_over_lines_are_changed_in_place(text: str, run: Run, tree: Tree, tmp_path: Path) -> None:
+    body = HEAD + "memoryManagerPolicy: None\ntopologyManagerPolicy: "
+    (tmp_path / "base.yaml").write_text(body + text)
+    status, now, _ = render(run, tree, "--base", "base.yaml")
+    assert (status, YAML(typ="safe").load(now)["topologyManagerPolicy"]) == (0, "single-numa-node")
+    assert ("# one" in now) == ("# one" in text)
+    assert now.startswith(body.rpartition("topology")[0])
+
+
+def test_in_json_what_is_new_is_told_with_its_reason(run: Run, tree: Tree, tmp_path: Path) -> None:
+    text = json.dumps({**YAML(typ="safe").load(HEAD), "topologyManagerScope": "pod", "cpuManagerPolicy": "static"})
+    (tmp_path / "base.json").write_text(text)
+    status, now, told = render(run, tree, "--base", "base.json", "--reserved-cores-per-numa", "1")
+    assert (status, json.loads(now)["cpuManagerPolicyOptions"]) == (0, {"full-pcpus-only": "true"})
+    assert told == (
+        'added    cpuManagerPolicyOptions.full-pcpus-only: "true" '
+        "(exclusive CPUs come as whole cores: no two containers share one)\n"
+        'added    reservedSystemCPUs: "0,56,112,168" '
+        "(kept from exclusive use: 4 of 224 CPUs (1 core on each NUMA node as asked for, siblings included); "
+        "left for exclusive use: 110 on each of NUMA nodes 0-1)\n"
+        "added    topologyManagerPolicy: single-numa-node "
+        "(a container's CPUs and devices come from one NUMA node, or it is refused; "
+        "a container can have at most 4 of the 8 GPUs)\n"
+        "changed  topologyManagerScope: pod -> container (each container is aligned for itself)\n"
+    )
+    assert render(run, tree, "--base", "base.json", "--reserved-cores-per-numa", "1", "--diff")[2] == told
