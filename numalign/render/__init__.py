@@ -27,7 +27,7 @@ def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None,
     """The template of that name, filled in; `own` is the text of a template of the user's instead, which is run in a
     sandbox. Names from the machine cannot break out of their line.
 
-    Raises DoesNotHold where the user's template fails.
+    Raises DoesNotHold where the user's template fails, and CannotRead where it takes too long.
     """
     given = {
         "machine": machine,
@@ -41,19 +41,18 @@ def fill(template: str, machine: Machine, plan: Plan, *, own: str | None = None,
         return _own(template, given)
     from jinja2 import TemplateError
 
-    from numalign.render.sandbox import MAX_BYTES, bounded_memory
+    from numalign.render.sandbox import MAX_BYTES, bounded_memory, bounded_time
 
     try:
-        with bounded_memory():
+        with bounded_memory(), bounded_time(template):
             return environment(sandboxed=True).from_string(own).render(given)
     except MemoryError as error:
         raise DoesNotHold(f"{template}: the template fails: it needs more memory than {MAX_BYTES >> 20} MiB") from error
     except (TemplateError, *_FAILURES) as error:
         line = getattr(error, "lineno", None)
         place = f"{template}:{line}" if line else template
-        raise DoesNotHold(
-            f"{place}: the template fails: {str(error).splitlines()[0] if str(error) else error!r}"
-        ) from error
+        what = next(iter(str(error).splitlines()), repr(error))
+        raise DoesNotHold(f"{place}: the template fails: {what}") from error
 
 
 def _own(template: str, given: dict[str, Any]) -> str:

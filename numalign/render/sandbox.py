@@ -1,20 +1,28 @@
-"""A template of the user's: run in Jinja2's sandbox, and within bounds of memory."""
+"""A template of the user's: run in Jinja2's sandbox, and within bounds of memory and time."""
 
 from __future__ import annotations
 
 import contextlib
 import resource
+import signal
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-__all__ = ["MAX_BYTES", "Sandbox", "bounded_memory"]
+from numalign.errors import CannotRead
+
+__all__ = ["MAX_BYTES", "MAX_SECONDS", "Sandbox", "bounded_memory", "bounded_time"]
 
 MAX_BYTES = 256 << 20
 """What a template may take beside what the process has."""
+MAX_SECONDS = 10.0
+"""How long a template may take."""
+_AGAIN = 0.1
+"""After so many seconds the alarm goes off again, where the interpreter had to drop what it raised."""
 _MAX_BITS = 4096
 _MAX_LENGTH = 1 << 20
 
@@ -57,3 +65,30 @@ def bounded_memory() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+class _TooLong(BaseException):
+    """The time is over; no Exception, so that nothing within the template takes it for its own."""
+
+
+@contextlib.contextmanager
+def bounded_time(name: str, seconds: float | None = None) -> Iterator[None]:
+    """Within it only MAX_SECONDS (or `seconds`) can pass. Raises CannotRead about the template of that name."""
+
+    def over(_signal: int, _frame: FrameType | None) -> None:
+        raise _TooLong
+
+    limit = MAX_SECONDS if seconds is None else seconds
+    before = signal.signal(signal.SIGALRM, over)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, limit, _AGAIN)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except _TooLong:
+        raise CannotRead(
+            f"{name}: the template is not done after {limit:g} s", hint="does a loop in it go over too much?"
+        ) from None
+    finally:
+        signal.signal(signal.SIGALRM, before)
