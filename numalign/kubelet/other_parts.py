@@ -193,7 +193,12 @@ def _forbidden(path: yaml.Path, detail: str) -> Wrong:
 
 
 def logging(values: Values) -> Iterator[Wrong]:
-    """component-base's logs/api/v1/options.go."""
+    """component-base's logs/api/v1/options.go, of which the kubelet stops at once (cmd/kubelet/app/server.go)."""
+    for wrong in _logging(values):
+        yield wrong._replace(message=f"initialize logging: {wrong.message}")
+
+
+def _logging(values: Values) -> Iterator[Wrong]:
     given = values["logging"] or {}
     path, format = ("logging",), given.get("format") or "text"
     flush = given.get("flushFrequency") or 0

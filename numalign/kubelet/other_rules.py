@@ -33,6 +33,7 @@ __all__ = [
     "BEFORE_TOPOLOGY",
     "LAST",
     "LEASE",
+    "LOGGING",
     "LOGS_AT_START",
     "QOS_AT_START",
 ]
@@ -223,7 +224,8 @@ AFTER_ENFORCE = rule_of(
     ),
     verified_images,
 )
-AFTER_MEMORY = rule_of(user_namespaces, hidden_metrics, logging, tracing)
+AFTER_MEMORY = rule_of(user_namespaces, hidden_metrics, tracing)
+LOGGING = rule_of(logging)
 LAST = rule_of(
     *(
         Row(

@@ -73,6 +73,9 @@ class Values:
         return value or DEFAULTS.get(field, value)
 
 
+_BARE = ("imageMaximumGCAge", "imageMinimumGCAge")
+
+
 class _Shown:
     """The fields as the kubelet's messages print them."""
 
@@ -83,7 +86,8 @@ class _Shown:
     def __getitem__(self, field: str) -> str:
         value = self.values[field]
         if self.kinds.get(field) == "duration":
-            return go_duration(value)
+            # of most fields the kubelet prints the structure around the duration
+            return go_duration(value) if field in _BARE else f"{{{go_duration(value)}}}"
         return str(value).lower() if isinstance(value, bool) else str(value)
 
 

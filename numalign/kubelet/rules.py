@@ -8,7 +8,7 @@ from __future__ import annotations
 from numalign.kubelet.problem import Problem
 from numalign.kubelet.settings import Settings
 from numalign.kubelet.startup import START_RULES
-from numalign.kubelet.validation import GATE_RULES, VALIDATION_RULES
+from numalign.kubelet.validation import GATE_RULES, LOGGING_RULES, VALIDATION_RULES
 from numalign.kubelet.view import KubeletView
 
 __all__ = ["Problem", "problems"]
@@ -19,7 +19,7 @@ def problems(settings: Settings, view: KubeletView) -> list[Problem]:
 
     In the stage `start` the kubelet stops at the first; what comes after it is told too, as far as it is certain.
     """
-    for rules in (GATE_RULES, VALIDATION_RULES, START_RULES):
+    for rules in (GATE_RULES, LOGGING_RULES, VALIDATION_RULES, START_RULES):
         found = [problem for rule in rules for problem in rule(settings, view)]
         if found:
             return found

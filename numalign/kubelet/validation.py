@@ -18,13 +18,14 @@ from numalign.kubelet.other_rules import (
     BEFORE_TOPOLOGY,
     LAST,
     LEASE,
+    LOGGING,
 )
 from numalign.kubelet.problem import Problem, Rule
 from numalign.kubelet.settings import Settings, is_memory, parse_cpus
 from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, dependencies, gone, known_gates
 from numalign.kubelet.view import KubeletView
 
-__all__ = ["GATE_RULES", "VALIDATION_RULES"]
+__all__ = ["GATE_RULES", "LOGGING_RULES", "VALIDATION_RULES"]
 
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 SCOPES = ("container", "pod")
@@ -204,7 +205,7 @@ def _reserved_memory_entries(settings: Settings, view: KubeletView) -> Iterator[
 
 def _cfs_quota_period(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     period, field = settings.cfs_quota_period, "cpuCFSQuotaPeriod"
-    flag = f"{field} (--cpu-cfs-quota-period) {go_duration(period)}"
+    flag = f"{field} (--cpu-cfs-quota-period) {{{go_duration(period)}}}"
     on = settings.enabled("CustomCPUCFSQuotaPeriod")
     if not on and period != _DEFAULT_PERIOD:
         message = f"{flag} requires feature gate CustomCPUCFSQuotaPeriod"
@@ -256,6 +257,8 @@ def _invalid(id: str, message: str, *path: str | int, remedy: str | None = None)
 
 
 GATE_RULES: tuple[Rule, ...] = (_feature_gates,)
+LOGGING_RULES: tuple[Rule, ...] = (LOGGING,)
+"""What the kubelet minds before it validates: it begins to log as the configuration says."""
 VALIDATION_RULES: tuple[Rule, ...] = (
     LEASE,
     _enforce_at_all,

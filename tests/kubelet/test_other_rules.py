@@ -58,7 +58,6 @@ preloadedImagesVerificationAllowlist: [a]
 reservedSystemCPUs: "1-"
 userNamespaces: {idsPerPod: 1}
 showHiddenMetricsForVersion: "1.36"
-logging: {format: x, verbosity: 4294967295, flushFrequency: -1s, options: {text: {splitStream: true}}}
 tracing: {endpoint: "http://a", samplingRatePerMillion: -1}
 memoryThrottlingFactor: 0
 enableSystemLogQuery: true
@@ -77,7 +76,7 @@ def test_the_kubelet_says_everything_at_once_in_its_order() -> None:
         "eventBurst (--event-burst) -1 must not be a negative number",
         "eventRecordQPS (--event-qps) -2 must not be a negative number",
         "healthzPort (--healthz-port) 65536 must be between 1 and 65535, inclusive",
-        "cpuCFSQuotaPeriod (--cpu-cfs-quota-period) 2s must be between 1ms and 1sec, inclusive",
+        "cpuCFSQuotaPeriod (--cpu-cfs-quota-period) {2s} must be between 1ms and 1sec, inclusive",
         "imageGCHighThresholdPercent (--image-gc-high-threshold) 101 must be between 0 and 100, inclusive",
         "imageGCLowThresholdPercent (--image-gc-low-threshold) -1 must be between 0 and 100, inclusive",
         "imageMinimumGCAge -1s must not be negative",
@@ -103,8 +102,8 @@ def test_the_kubelet_says_everything_at_once_in_its_order() -> None:
             'topologyManagerPolicy (--topology-manager-policy) "x" must be one of: '
             '["none" "best-effort" "restricted" "single-numa-node"]'
         ),
-        "shutdownGracePeriodCriticalPods 1s must be <= shutdownGracePeriod 500ms",
-        "shutdownGracePeriod 500ms must be either zero or otherwise >= 1 sec",
+        "shutdownGracePeriodCriticalPods {1s} must be <= shutdownGracePeriod {500ms}",
+        "shutdownGracePeriod {500ms} must be either zero or otherwise >= 1 sec",
         "Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time",
         'memorySwap.swapBehavior "x" must be one of: "", "LimitedSwap" or "NoSwap"',
         "CrashLoopBackOff.MaxContainerRestartPeriod (got: 0.5 seconds) must be set between 1s and 300s",
@@ -130,10 +129,6 @@ def test_the_kubelet_says_everything_at_once_in_its_order() -> None:
             'invalid showHiddenMetricsForVersion: showHiddenMetricsForVersion: Invalid value: "1.36": must be omitted '
             "or have the value '1.35'; only the previous minor version is allowed"
         ),
-        'logging.flushFrequency: Invalid value: "-1s": Must be greater than zero',
-        'logging.format: Invalid value: "x": Unsupported log format',
-        "logging.verbosity: Invalid value: 4294967295: Must be <= 2147483647",
-        "logging.options.text.splitStream: Forbidden: Feature LoggingAlphaOptions is disabled",
         "tracing.samplingRatePerMillion: Invalid value: -1: sampling rate must be positive",
         (
             'tracing.endpoint: Invalid value: "http://a": unsupported scheme: http.  Options are none, dns, unix, or '
@@ -146,6 +141,17 @@ def test_the_kubelet_says_everything_at_once_in_its_order() -> None:
         "containerLogMaxFiles must be greater than 1",
         'pod logs path "var//log" must be absolute path',
         'pod logs path "var//log" must be normalized',
+    ]
+
+
+def test_what_is_wrong_with_logging_ends_the_start_before_anything_is_validated() -> None:
+    logging = "logging: {format: x, verbosity: 4294967295, flushFrequency: -1s, options: {text: {splitStream: true}}}\n"
+    before = "initialize logging: logging."
+    assert messages(logging + EVERYTHING) == [
+        f'{before}flushFrequency: Invalid value: "-1s": Must be greater than zero',
+        f'{before}format: Invalid value: "x": Unsupported log format',
+        f"{before}verbosity: Invalid value: 4294967295: Must be <= 2147483647",
+        f"{before}options.text.splitStream: Forbidden: Feature LoggingAlphaOptions is disabled",
     ]
 
 
@@ -212,29 +218,41 @@ def test_what_a_kubelet_starts_on(text: str) -> None:
         ("enableSystemLogQuery: true", 35, "NodeLogQuery feature gate is required for enableSystemLogQuery"),
         ("enableSystemLogQuery: true", 36, None),
         ("logging: {flushFrequency: -1}", 34, None),
-        ("logging: {flushFrequency: -1}", 35, "logging.flushFrequency: Invalid value: -1: Must be greater than zero"),
-        ("logging: {verbosity: 2147483648}", 33, "logging.verbosity: Invalid value: 0x80000000: Must be <= 2147483647"),
+        (
+            "logging: {flushFrequency: -1}",
+            35,
+            "initialize logging: logging.flushFrequency: Invalid value: -1: Must be greater than zero",
+        ),
+        (
+            "logging: {verbosity: 2147483648}",
+            33,
+            "initialize logging: logging.verbosity: Invalid value: 0x80000000: Must be <= 2147483647",
+        ),
         (
             "logging: {format: json, vmodule: [{filePattern: a}]}",
             36,
-            "logging.vmodule: Forbidden: Only supported for text",
+            "initialize logging: logging.vmodule: Forbidden: Only supported for text",
         ),
         (
             "logging: {vmodule: [{filePattern: a=b}]}",
             36,
-            'logging.vmodule[0]: Invalid value: "a=b": File pattern must ',
+            'initialize logging: logging.vmodule[0]: Invalid value: "a=b": File pattern must ',
         ),
         (
             "logging: {vmodule: [{verbosity: 1}]}",
             36,
-            "logging.vmodule[0]: Required value: File pattern must not be empty",
+            "initialize logging: logging.vmodule[0]: Required value: File pattern must not be empty",
         ),
         (
             "logging: {format: json}\nfeatureGates: {LoggingBetaOptions: false}",
             36,
-            "logging.format: Forbidden: Log format",
+            "initialize logging: logging.format: Forbidden: Log format",
         ),
-        ("logging: {options: {json: {infoBufferSize: 1Ki}}}", 36, "logging.options.json.infoBufferSize: Forbidden: "),
+        (
+            "logging: {options: {json: {infoBufferSize: 1Ki}}}",
+            36,
+            "initialize logging: logging.options.json.infoBufferSize: Forbidden: ",
+        ),
         (
             "tracing: {}\nfeatureGates: {KubeletTracing: false}",
             33,
