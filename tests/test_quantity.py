@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numalign.quantity
-from numalign.quantity import MAX, Quantity
+from numalign.quantity import MAX, Endless, Quantity
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,16 @@ def test_a_sum_keeps_the_first_notation_unless_that_is_zero() -> None:
 def test_the_examples_hold() -> None:
     failed, tried = doctest.testmod(numalign.quantity)
     assert (failed, tried > 0) == (0, True)
+
+
+@pytest.mark.parametrize("text", ["1e100000000", "1e2147483647", "1e-100000000", "1e2147483648", "1.5E200000000"])
+def test_a_quantity_on_which_the_kubelet_hangs_is_told(text: str) -> None:
+    with pytest.raises(Endless, match="the kubelet never comes to an end with so large an exponent"):
+        Quantity.parse(text)
+
+
+def test_an_exponent_beyond_32_bits_begins_anew() -> None:
+    assert str(Quantity.parse("1e9223372036854775807")) == "100e-3"
+    assert str(Quantity.parse("1e4294967296")) == "1"
+    with pytest.raises(ValueError, match="unable to parse quantity's suffix"):
+        Quantity.parse("1e9223372036854775808")

@@ -107,8 +107,9 @@ def read_configuration(
         base = _host_file(kubelet, called.config if called else None, root)
     if base is not None and base[1][:2] == b"\x1f\x8b":
         raise CannotRead(f"{base[0]} is an archive, no configuration", hint="a snapshot is read with --machine")
-    if config_dir:
-        drop_ins = read_drop_ins(_named_folder(config_dir))
+    if config_dir is not None:
+        # an empty one is none to the kubelet
+        drop_ins = read_drop_ins(_named_folder(config_dir)) if config_dir else {}
     else:
         own = called.config_dir if called else None
         drop_ins = read_drop_ins(_host_place(kubelet.host, own, root)) if own and kubelet.host else {}

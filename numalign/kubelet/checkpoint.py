@@ -227,6 +227,7 @@ def _is_current(found: dict[str, Any]) -> bool:
     texts = all(isinstance(found.get(name, ""), str) for name in ("policyName", "defaultCpuSet"))
     return (
         texts
+        and _is_checksum(found.get("checksum"))
         and isinstance(entries, dict)
         and all(
             isinstance(sets, dict | None) and all(isinstance(text, str) for text in (sets or {}).values())
@@ -295,13 +296,25 @@ def _wrong_head(found: Any, struct: str, entries: str) -> str | None:
     for name in ("policyName", "defaultCpuSet"):
         if not isinstance(found.get(name, ""), str):
             return _mismatch(found[name], f"{struct}.{name}", "string")
+    checksum = found.get("checksum")
+    if not _is_checksum(checksum):
+        return _mismatch(checksum, f"{struct}.checksum", "checksum.Checksum")
     if not isinstance(found.get("entries"), dict | None):
         return _mismatch(found["entries"], f"{struct}.entries", entries)
     return None
 
 
+def _is_checksum(value: Any) -> bool:
+    """Whether a checksum is none or of Go's type for it, 64 bits without a sign."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 64
+    return value is None or whole
+
+
 def _mismatch(value: Any, field: str, kind: str) -> str:
-    return f"json: cannot unmarshal {gojson.kind_of(value)} into Go struct field {field} of type {kind}"
+    said = gojson.kind_of(value)
+    if said == "number" and kind != "string":
+        said = f"number {gojson.number(value)}"
+    return f"json: cannot unmarshal {said} into Go struct field {field} of type {kind}"
 
 
 def _sums(found: dict[str, Any], checksum: Callable[[Mapping[str, Any]], int]) -> bool:

@@ -59,11 +59,13 @@ _RESETS: Mapping[str, Any] = {
 
 
 class Merged(NamedTuple):
-    """A configuration to be taken into its types: its values by field, their places, and what has no effect."""
+    """A configuration to be taken into its types: its values by field, their places, and what has no effect; of the
+    last the values that another of the same field replaces, which are to fit their types all the same."""
 
     raw: dict[str, Any]
     places: dict[yaml.Path, str]
     ignored: list[Ignored]
+    replaced: tuple[tuple[str, Any, str], ...] = ()
 
 
 class _DropIn(NamedTuple):
@@ -95,7 +97,9 @@ def merge(raw: Mapping[str, Any], places: Places, drop_ins: Files, minor: int) -
         field = spelled[name.lower()]
         if versioned and name < field and field not in document and field not in _WITHOUT_DEFAULT:
             # the field's default is in the JSON too, further down, and holds
-            ignored.append(Ignored(name, written.get((name,), "drop-in"), None, False))
+            place = written.get((name,), "drop-in")
+            ignored.append(Ignored(name, place, None, False))
+            start = start._replace(replaced=(*start.replaced, (field, document[name], place)))
             continue
         start.raw[field] = _decoded_over(start.raw.get(field), document[name])
         _move(start.places, written, name, field, replace=not isinstance(document[name], dict))

@@ -78,7 +78,11 @@ def _written_again(entry: Any) -> Any:
 
 def _typed(merged: Merged, minor: int) -> dict[str, Any]:
     """The merged values in their types. The file of --config was decoded before: what does not fit is a drop-in's."""
+    place: str | None = None
     try:
+        for field, value, place in merged.replaced:  # noqa: B007 - the place is that of the one that does not fit
+            typed({field: value}, minor)
+        place = None
         return typed(merged.raw, minor)
     except Refused as error:
         what = error.message.removeprefix("failed to decode: ")
@@ -86,7 +90,8 @@ def _typed(merged: Merged, minor: int) -> dict[str, Any]:
             f"failed to merge kubelet configs: failed to unmarshal merged JSON into kubelet configuration: {what}"
         )
         ends = range(len(error.path), 0, -1)
-        error.place = next((merged.places[error.path[:end]] for end in ends if error.path[:end] in merged.places), None)
+        written = (merged.places[error.path[:end]] for end in ends if error.path[:end] in merged.places)
+        error.place = place or next(written, None)
         raise
 
 

@@ -43,8 +43,12 @@ BOOLEANS = {
 
 NO_THRESHOLD = ("0%", "100%")
 """Values of a signal that mean no threshold."""
+_DIGITS = r"\d(?:_?\d)*"
 _GO_FLOAT = re.compile(
-    r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf|infinity|nan|0x[\da-f.]+p[+-]?\d+)", re.A | re.I
+    # underscores may stand between digits
+    rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?(?:e[+-]?{_DIGITS})?|\.{_DIGITS}(?:e[+-]?{_DIGITS})?|inf|infinity|nan"
+    r"|0x[\da-f.]+p[+-]?\d+)",
+    re.ASCII | re.IGNORECASE,
 )
 _EVICTION_HARD = {
     "memory.available": "100Mi",
@@ -262,6 +266,8 @@ def go_percentage(text: str) -> float:
         if not _GO_FLOAT.fullmatch(number):
             raise ValueError
         value = float.fromhex(number) if "x" in number.lower() else float(number)
+        if math.isinf(value) and "inf" not in number.lower():
+            raise OverflowError
         return _float32(_float32(value) / _float32(100.0))
     except OverflowError:
         raise ValueError(f'strconv.ParseFloat: parsing "{number}": value out of range') from None

@@ -27,7 +27,7 @@ from numalign.kubelet.settings import (
 from numalign.kubelet.static_cpus import counted_cpus
 from numalign.kubelet.versions import CPU_OPTIONS, GROUP_GATES, TOPOLOGY_OPTIONS, options
 from numalign.kubelet.view import KubeletView
-from numalign.quantity import Quantity
+from numalign.quantity import Endless, Quantity
 
 __all__ = ["EXCLUSIVE_OPTIONS", "MAX_NUMA_NODES", "SLOW_MEMORY_NODES", "START_RULES"]
 
@@ -48,6 +48,7 @@ _SIGNALS = {
     "containerfs.inodesFree": 29,
 }
 _PARSE_QUANTITY = "failed to parse quantity"
+_ENDLESS = "the kubelet never"
 
 # Options that exclude each other, the version from which they do, and in this order.
 EXCLUSIVE_OPTIONS = (
@@ -80,7 +81,7 @@ def _reservations(settings: Settings, view: KubeletView) -> Iterator[Problem]:
                 continue  # overwritten before it is parsed
             wrong = _wrong_reservation(name, text)
             if wrong is not None:
-                message = f"{flag} value failed to parse: {wrong}"
+                message = wrong if wrong.startswith(_ENDLESS) else f"{flag} value failed to parse: {wrong}"
                 yield _start("reservation-unusable", message, field, name)
 
 
@@ -89,6 +90,8 @@ def _wrong_reservation(name: str, text: str) -> str | None:
         return f'cannot reserve "{name}" resource'
     try:
         amount = Quantity.parse(text)
+    except Endless as error:
+        return str(error)
     except ValueError as error:
         return f'{_PARSE_QUANTITY} "{text}" for "{name}" resource: {error}'
     return f'resource quantity for "{name}" cannot be negative: {text}' if amount.value < 0 else None

@@ -115,6 +115,8 @@ def test_fields_that_are_none_are_named_in_a_drop_in_however_deep_they_lie(minor
     ("text", "minor", "place", "message"),
     [
         ("maxPods: abc", 36, "d/1.conf:3", "failed to merge kubelet configs: failed to unmarshal merged JSON into kubelet configuration: json: cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32"),
+        ("MaxPods: abc", 36, "d/1.conf:3", "failed to merge kubelet configs: failed to unmarshal merged JSON into kubelet configuration: json: cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32"),
+        ("maxpods: abc", 36, "d/1.conf:3", "failed to merge kubelet configs: failed to unmarshal merged JSON into kubelet configuration: json: cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32"),
         ("maxPods: abc", 28, "d/1.conf:3", "failed to load kubelet dropin file, path: d/1.conf, error: failed to decode: json: cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32"),
         ("a: [", 36, "d/1.conf:3", "failed to load kubelet dropin file, path: d/1.conf, error: yaml: line 3: "),
         ("maxPods: 1", 27, "--config-dir", "failed to parse kubelet flag: unknown flag: --config-dir"),

@@ -167,6 +167,11 @@ def test_the_memory_of_a_whole_pod_takes_the_place_of_its_containers(machine_of:
         ),
         ('{"policyName":"static","checksum":1}', "checkpoint is corrupted", "checkpoint is corrupted"),
         (
+            '{"policyName":"static","checksum":{}}',
+            "cannot unmarshal object into Go struct field CPUManagerCheckpoint.checksum of type checksum.Checksum",
+            "unmarshal object into Go struct field CPUManagerCheckpointV1.checksum of type checksum.Checksum",
+        ),
+        (
             '{"policyName":1}',
             "CPUManagerCheckpoint.policyName of type string",
             "CheckpointV1.policyName of type string",

@@ -176,7 +176,9 @@ def test_the_printed_configuration_is_the_same_again(drop_in: str, flags: str) -
         ("evictionHard: {memory.available: 0x1p3%}", None),
         ("evictionHard: {memory.available: 101%}", "threshold memory.available must be <= 100%: 101%"),
         ("evictionHard: {memory.available: -1%}", "threshold memory.available must be >= 0%: -1%"),
-        ("evictionHard: {memory.available: 1_0%}", 'strconv.ParseFloat: parsing "1_0": invalid syntax'),
+        ("evictionHard: {memory.available: 1_0.5%}", None),
+        ("evictionHard: {memory.available: 1__0%}", 'strconv.ParseFloat: parsing "1__0": invalid syntax'),
+        ("evictionHard: {memory.available: 1e400%}", 'strconv.ParseFloat: parsing "1e400": value out of range'),
         ("evictionHard: {memory.available: ' 5%'}", 'strconv.ParseFloat: parsing " 5": invalid syntax'),
         ("evictionHard: {memory.available: 1e99%}", 'strconv.ParseFloat: parsing "1e99": value out of range'),
         ("evictionHard: {memory.available: '0'}", "eviction threshold memory.available must be positive: 0"),
@@ -272,3 +274,8 @@ def test_a_percentage_is_taken_in_32_bits() -> None:
     text = HEADER + "evictionHard: {memory.available: nan%}"
     document = effective(("f.yaml", text.encode()), {}, {}, 36)
     assert eviction_reservation(settings(document.values, 36), MACHINE)["memory"].value == 0
+
+
+def test_a_reservation_on_which_the_kubelet_hangs_is_told() -> None:
+    said = "the kubelet never comes to an end with so large an exponent: 1e1000000000"
+    assert messages("kubeReserved: {memory: '1e1000000000'}") == [said]
