@@ -14,6 +14,7 @@ import msgspec
 from numalign.checks import configuration
 from numalign.checks.finding import SEVERITIES, Check, Finding, Gap, Node, Subject, T
 from numalign.checks.itself import SELF, Own
+from numalign.checks.remedy import in_flags
 from numalign.checks.table import CHECKS, KUBELETS_OWN, LOADING, NODE_CHECKS, all_ids
 from numalign.kubelet.document import Document, Refused
 from numalign.kubelet.problem import Stage
@@ -74,7 +75,8 @@ def judge(node: Node, document: Document, minor: int, version_from: VersionFrom 
     refused = problems(wanted, view)
     of_node, node_gaps = _made(NODE_CHECKS, node)
     further, further_gaps = _made(CHECKS, subject)
-    found = [*of_node, *configuration.not_started(subject, refused), *further]
+    of_configuration = (*configuration.not_started(subject, refused), *further)
+    found = [*of_node, *(in_flags(finding, document) for finding in of_configuration)]
     gaps = {**node_gaps, **(_behind(refused[0].stage) if refused else {}), **further_gaps}
     return _report(node, document.source, (minor, version_from), found, gaps)
 

@@ -57,7 +57,7 @@ def gates_not_judged(subject: Subject) -> Iterator[Finding]:
     for name in document.values.get("featureGates") or {} if minor > ALL_GATES_UNTIL else ():
         if name in known:
             continue
-        near = get_close_matches(name, known, n=1, cutoff=0.85)
+        near = get_close_matches(name, known_gates(minor), n=1, cutoff=0.85)
         yield Finding(
             id="feature-gate-not-judged",
             severity="warning",

@@ -7,6 +7,7 @@ pkg/kubelet/cm/{topologymanager,cpumanager,memorymanager}, 1.27 to 1.36.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 
 import msgspec
 
@@ -281,7 +282,9 @@ def _unavailable(settings: Settings, field: str, given: Mapping[str, str], manag
         group = known.get(name)
         if group is None:
             message = f'unknown {manager} Policy option: "{name}"'
-            yield _start("policy-option-unknown", message, field, name, remedy=f"take {name} out")
+            near = get_close_matches(name, known, n=1, cutoff=0.75)
+            remedy = f'write {near[0]}: "{given[name]}"' if near else f"take {name} out"
+            yield _start("policy-option-unknown", message, field, name, remedy=remedy)
             continue
         gate = GROUP_GATES[field].get(group)
         if gate is not None and not settings.enabled(gate):

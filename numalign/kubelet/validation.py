@@ -84,15 +84,20 @@ def _topology_names(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             "topology-policy-unknown",
             f'topologyManagerPolicy (--topology-manager-policy) "{policy}" must be one of: [{listed}]',
             "topologyManagerPolicy",
-            remedy="write topologyManagerPolicy: single-numa-node",
+            remedy=f"write topologyManagerPolicy: {_nearest(policy, TOPOLOGY_POLICIES, 'single-numa-node')}",
         )
     if scope not in SCOPES:
         yield _invalid(
             "topology-scope-unknown",
             f'topologyManagerScope (--topology-manager-scope) "{scope}" must be one of: "container", or "pod"',
             "topologyManagerScope",
-            remedy="write topologyManagerScope: container",
+            remedy=f"write topologyManagerScope: {_nearest(scope, SCOPES, 'container')}",
         )
+
+
+def _nearest(name: str, names: tuple[str, ...], otherwise: str) -> str:
+    """The one that a name most likely means, whatever its letters' case."""
+    return next(iter(get_close_matches(name.lower(), names, n=1, cutoff=0.75)), otherwise)
 
 
 def _enforce_at_all(settings: Settings, view: KubeletView) -> Iterator[Problem]:
