@@ -15,6 +15,9 @@ from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, gone, kn
 
 __all__ = ["drop_ins", "gates_not_judged", "ignored", "not_started", "refused", "state"]
 
+_NO_FIELDS = "into Go value of type struct {"
+"""What the kubelet says of a list or a scalar where the configuration should be."""
+
 
 def refused(error: Refused, source: str) -> Finding:
     """The configuration is none that the kubelet loads."""
@@ -111,12 +114,14 @@ def _load_remedy(error: Refused) -> str | None:
     """What to write where a value has the wrong type: most often a string without its quotes."""
     if error.message.endswith("of type string") and error.path:
         return f"write the value of {'.'.join(map(str, error.path))} in quotes"
-    if "'Kind' is missing" in error.message or "'apiVersion' is missing" in error.message:
+    if any(said in error.message for said in ("'Kind' is missing", "'apiVersion' is missing", _NO_FIELDS)):
         return "begin it with apiVersion: kubelet.config.k8s.io/v1beta1 and kind: KubeletConfiguration"
     return None
 
 
 def _shortened(message: str) -> str:
     """Without the copy of the whole document that some of the kubelet's messages carry."""
+    if _NO_FIELDS in message:
+        return message.partition(" {")[0]
     head, mark, rest = message.partition("is missing in '")
     return f"{head}is missing" if mark and len(rest) > 80 else message

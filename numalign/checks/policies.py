@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from numalign.checks.finding import Finding, Severity, Subject
+from numalign.cpuset import CpuSet
 from numalign.kubelet.settings import BOOLEANS
 from numalign.kubelet.startup import SLOW_MEMORY_NODES
 
@@ -55,7 +56,7 @@ def cpus_per_core(subject: Subject) -> Iterator[Finding]:
         message = (
             f"the kubelet computes {len(subject.view.cpus)} CPUs / {subject.view.cores} cores = {computed} CPUs of a "
             f"core, but cores have {' or '.join(map(str, sorted(sizes)))}: full-pcpus-only does not keep to whole cores"
-        )
+        ) + _lone(subject, max(sizes))
         yield _found(
             subject,
             "cpus-per-core",
@@ -64,6 +65,20 @@ def cpus_per_core(subject: Subject) -> Iterator[Finding]:
             message,
             "bring all siblings online, or take all of them offline (SMT off)",
         )
+
+
+def _lone(subject: Subject, most: int) -> str:
+    """What becomes of the CPUs where siblings are offline; nothing is said where cores differ by design."""
+    cores = subject.machine.cores
+    lone = CpuSet(cpu for core in cores if len(core.cpus) < most for cpu in core.cpus)
+    if not lone or not subject.machine.offline_cpus:
+        return ""
+    whole = sum(len(core.cpus) == most for core in cores)
+    said = f"CPU {lone} has" if len(lone) == 1 else f"CPUs {lone} have"
+    return (
+        f"; {said} siblings that are offline, and each of the {whole} cores with {most} CPUs can be divided between two "
+        "containers"
+    )
 
 
 def topology_manager(subject: Subject) -> Iterator[Finding]:

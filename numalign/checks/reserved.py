@@ -30,11 +30,16 @@ def everything(subject: Subject) -> Iterator[Finding]:
 
 def most(subject: Subject) -> Iterator[Finding]:
     """More than half reserved is most often the list of the CPUs that pods may use, by mistake."""
-    reserved, online = subject.settings.listed_cpus, subject.view.cpus
-    if 2 * len(reserved) > len(online) and not online <= reserved:
-        share = round(100 * len(reserved) / len(online))
-        message = f"{share} % of the CPUs are reserved: {FIELD} lists those kept from pods, not those they may use"
+    reserved, online = subject.reserved & subject.view.cpus, subject.view.cpus
+    if 2 * len(reserved) <= len(online) or online <= reserved:
+        return
+    share = f"{round(100 * len(reserved) / len(online))} % of the CPUs are reserved"
+    if subject.settings.listed_cpus:
+        message = f"{share}: {FIELD} lists those kept from pods, not those they may use"
         yield _found(subject, "reserved-cpus-most", "warning", message, f'did you mean {FIELD}: "{online - reserved}"?')
+    else:
+        message = f"{share} by {_source(subject)}: those are the CPUs kept from pods, not those they may use"
+        yield _found(subject, "reserved-cpus-most", "warning", message, "reserve as many as the system needs")
 
 
 def split_core(subject: Subject) -> Iterator[Finding]:
@@ -90,11 +95,13 @@ def isolated(subject: Subject) -> Iterator[Finding]:
     if both:
         message = f"CPUs {both} are isolated from the scheduler and reserved for the system, which stays on one of them"
         yield _found(subject, "isolated-cpus", "warning", message, f"take {both} out of isolcpus, or reserve others")
-    message = (
-        f"CPUs {machine.isolated_cpus - reserved} are isolated and in the shared pool: pods without exclusive CPUs run "
-        "there without load balancing, several processes on one CPU"
-    )
-    yield _found(subject, "isolated-cpus", "warning", message, "take isolcpus off the kernel's command line")
+    pool = machine.isolated_cpus - reserved
+    if pool:
+        message = (
+            f"CPUs {pool} are isolated and in the shared pool: pods without exclusive CPUs run there without load "
+            "balancing, several processes on one CPU"
+        )
+        yield _found(subject, "isolated-cpus", "warning", message, "take isolcpus off the kernel's command line")
 
 
 def shared_pool(subject: Subject) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ import msgspec
 
 from numalign.errors import CannotRead
 from numalign.kubelet import gojson, yaml
-from numalign.kubelet.fields import STRUCTS, fields
+from numalign.kubelet.fields import fields, struct_fields
 from numalign.quantity import Quantity
 
 __all__ = [
@@ -132,7 +132,7 @@ def decode(data: bytes, source: str, minor: int) -> Document:
     try:
         _type_meta(parsed.value, text, minor)
         json = yaml.is_json(text)
-        decoder = _Decoder(fields(minor), json=json)
+        decoder = _Decoder(minor, json=json)
         values = decoder.object(parsed.value, KIND, (), decoder.known, sort=not json)
     except Refused as refused:
         if refused.line is None and refused.path:
@@ -152,13 +152,13 @@ def decode(data: bytes, source: str, minor: int) -> Document:
 
 def typed(values: Mapping[str, Any], minor: int) -> dict[str, Any]:
     """Values that are no text of their own (merged ones) taken into the fields' types. Raises Refused."""
-    known = fields(minor)
-    return _Decoder(known).object(values, KIND, (), known)
+    decoder = _Decoder(minor)
+    return decoder.object(values, KIND, (), decoder.known)
 
 
 def unknown(values: Mapping[str, Any], minor: int) -> list[yaml.Path]:
     """The paths of fields that are none, up to the first value of a wrong type."""
-    decoder = _Decoder(fields(minor))
+    decoder = _Decoder(minor)
     with contextlib.suppress(Refused):
         decoder.object(values, KIND, (), decoder.known)
     return decoder.unknown
@@ -227,8 +227,9 @@ def _type_meta(value: Any, text: str, minor: int) -> None:
 class _Decoder:
     """Takes values into Go's types; the first that does not fit ends it, in the order in which Go meets them."""
 
-    def __init__(self, known: Mapping[str, str], *, json: bool = False) -> None:
-        self.known = known
+    def __init__(self, minor: int, *, json: bool = False) -> None:
+        self.minor = minor
+        self.known = fields(minor)
         self.json = json
         self.map_at: int | None = None
         self.unknown: list[yaml.Path] = []
@@ -272,7 +273,7 @@ class _Decoder:
             return self.entries(value, kind, "quantity", struct, path)
         if not isinstance(value, dict):
             raise self.refuse(value, kind, struct, path)
-        inner = STRUCTS.get(kind)
+        inner = struct_fields(kind, self.minor)
         return value if inner is None else self.object(value, kind.rpartition(".")[2], path, inner)
 
     def entries(self, value: Any, kind: str, inner: str, struct: str, path: yaml.Path) -> dict[str, Any]:
@@ -304,6 +305,7 @@ _DURATION_POINTERS = ("containerLogMonitorInterval", "cpuCFSQuotaPeriod", "maxCo
 _RANGES = {
     "int32": (-(1 << 31), 1 << 31),
     "int64": (-(1 << 63), 1 << 63),
+    "time.Duration": (-(1 << 63), 1 << 63),
     "v1.VerbosityLevel": (0, 1 << 32),
 }
 
@@ -454,6 +456,7 @@ _SIMPLE: dict[str, Callable[[Any, Refuse, yaml.Path], Any]] = {
     "bool": _bool,
     "int32": _integer("int32"),
     "int64": _integer("int64"),
+    "time.Duration": _integer("time.Duration"),
     "v1.VerbosityLevel": _integer("v1.VerbosityLevel"),
     "v1.TaintEffect": _string,
     "v1beta1.KubeletAuthorizationMode": _string,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-__all__ = ["STRUCTS", "fields", "nearest"]
+__all__ = ["fields", "nearest", "struct_fields"]
 
 # Type -> its fields; `@33` is the minor version that brought the field, where that is later than 1.27.
 _FIELDS = {
@@ -68,8 +68,8 @@ _FIELDS = {
     "TracingConfiguration": "tracing",
 }
 
-STRUCTS: Mapping[str, Mapping[str, str]] = {
-    # the types that are objects themselves -> their fields
+_STRUCTS: Mapping[str, Mapping[str, str]] = {
+    # the types that are objects themselves -> their fields, with `@30` as above
     "KubeletAuthentication": {
         "anonymous": "KubeletAnonymousAuthentication",
         "webhook": "KubeletWebhookAuthentication",
@@ -89,13 +89,14 @@ STRUCTS: Mapping[str, Mapping[str, str]] = {
     "TracingConfiguration": {"endpoint": "string", "samplingRatePerMillion": "int32"},
     "LoggingConfiguration": {
         "format": "string",
-        "flushFrequency": "flushFrequency",
+        "flushFrequency": "time.Duration",
+        "flushFrequency@28": "flushFrequency",
         "verbosity": "v1.VerbosityLevel",
         "vmodule": "[]v1.VModuleItem",
         "options": "FormatOptions",
     },
     "v1.VModuleItem": {"filePattern": "string", "verbosity": "v1.VerbosityLevel"},
-    "FormatOptions": {"json": "JSONOptions", "text": "TextOptions"},
+    "FormatOptions": {"json": "JSONOptions", "text@30": "TextOptions"},
     "JSONOptions": {"splitStream": "bool", "infoBufferSize": "quantity"},
     "TextOptions": {"splitStream": "bool", "infoBufferSize": "quantity"},
 }
@@ -113,6 +114,15 @@ def fields(minor: int) -> Mapping[str, str]:
             if int(since or 0) <= minor:
                 found[name] = kind
     return found
+
+
+@cache
+def struct_fields(kind: str, minor: int) -> Mapping[str, str] | None:
+    """The fields of an object type in a minor version, with the Go type of each; None where it is no such type."""
+    if kind not in _STRUCTS:
+        return None
+    words = ((*word.partition("@"), inner) for word, inner in _STRUCTS[kind].items())
+    return {name: inner for name, _, since, inner in words if int(since or 0) <= minor}
 
 
 def nearest(name: str, minor: int) -> str | None:

@@ -154,7 +154,7 @@ def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
                 "kube-reserved-compressible",
             ]
             listed = ", ".join(f'"{name}"' for name in valid if new or not name.endswith("compressible"))
-            message = f'option "{value}" specified for {flag}. Valid options are {listed} or "none"'
+            message = f'option "{value}" specified for {flag}. Valid options are {listed}{"" if new else ","} or "none"'
             yield _invalid("enforce-unknown", message, field)
             continue
         if settings.minor >= _EACH_SINCE and not settings.cgroups_per_qos:

@@ -85,9 +85,9 @@ def test_the_kubelets_own_file_is_the_default(run: Run, tree: Callable[[str], Pa
     ("text", "place", "says"),
     [
         (b"", "", "was empty"),
-        (b"- a", "", "Object 'Kind' is missing"),
-        (b"a: [", ":1", "expected the node content"),
-        (b"a: b: c", ":1", "mapping values are not allowed here"),
+        (b"- a", "", "json: cannot unmarshal array into Go value of type struct"),
+        (b"a: [", ":1", "did not find expected node content"),
+        (b"a: b: c", ":1", "mapping values are not allowed in this context"),
         (b"\xff\xfe", "", "no UTF-8 text"),
         (b"a: " + b"[" * 5000, ":1", "nested more than 100 deep"),
         (b"a: &x [*x]\n", ":1", "contains itself"),

@@ -222,6 +222,19 @@ def test_another_kind_of_the_kubelets_is_read_and_then_refused(minor: int, cast:
     assert caught.value.message.startswith(said + "Kind=ImagePullIntent") == cast
 
 
+@pytest.mark.parametrize(("minor", "ignored"), [(29, ["logging.options.text"]), (30, [])])
+def test_a_field_of_a_structure_is_none_before_its_version(minor: int, ignored: list[str]) -> None:
+    text = b"logging: {options: {text: {splitStream: false}}}"
+    assert [field.field for field in load(text, minor).ignored] == ignored
+
+
+def test_a_flush_frequency_was_a_number_only_in_1_27() -> None:
+    text = b"logging: {flushFrequency: 5s}"
+    said = "json: cannot unmarshal string into Go struct field LoggingConfiguration.logging.flushFrequency of type time.Duration"
+    assert refusal(text, 27) == (said, 3)
+    assert load(text, 28).ignored == ()
+
+
 def test_a_number_beyond_any_is_named_as_it_is_written_in_json() -> None:
     with pytest.raises(
         Refused, match=r"cannot unmarshal number 1e400 into Go struct field .*[.]memoryThrottlingFactor of"

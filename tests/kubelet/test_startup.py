@@ -67,6 +67,7 @@ SWAP = "featureGates: {NodeSwap: true}\n"
         (STATIC + "featureGates: {MemoryQoS: true}", 36, None),
         (STATIC + "featureGates: {MemoryQoS: true}\nmemoryThrottlingFactor: 0", 36, "memoryThrottlingFactor 0 must be"),
         (STATIC + "memoryReservationPolicy: TieredReservation", 36, "requires MemoryQoS feature gate"),
+        ("enforceNodeAllocatable: [x]", 31, 'Valid options are "pods", "system-reserved", "kube-reserved", or "none"'),
         (STATIC + "systemCgroups: /system", 36, "cgroupRoot (--cgroup-root) was not specified"),
         (STATIC + "systemCgroups: /system\ncgroupRoot: /", 36, None),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -229,3 +230,23 @@ def test_a_reservation_beyond_the_cpus_is_the_kubelets_message(machine_of: Machi
         "new static policy error: [cpumanager] unable to reserve the required amount of CPUs "
         "(size of  did not equal 225)"
     )
+
+
+def test_cpus_that_are_counted_can_be_too_many_as_well(machine_of: MachineOf) -> None:
+    found = findings(machine_of("server-2s"), "kubeReserved: {cpu: '20'}\n")["reserved-cpus-most"]
+    assert (found.severity, found.place) == ("warning", "f.yaml:4")
+    assert found.message.startswith("83 % of the CPUs are reserved by kubeReserved.cpu 20 (CPUs ")
+    assert "reserved-cpus-most" not in findings(machine_of("server-2s"), "kubeReserved: {cpu: '12'}\n")
+
+
+def test_isolated_cpus_are_held_against_those_that_are_counted(machine_of: MachineOf) -> None:
+    machine = msgspec.structs.replace(machine_of("server-2s"), isolated_cpus=CpuSet((0, 12)))
+    document = effective(("f.yaml", (HEADER + "kubeReserved: {cpu: '2'}\n").encode()), {}, {}, 36)
+    (found,) = [one for one in judge(Node(machine), document, 36).findings if one.id == "isolated-cpus"]
+    assert found.message.startswith("CPUs 0,12 are isolated from the scheduler and reserved for the system")
+
+
+def test_offline_siblings_are_told_with_what_they_lead_to(machine_of: MachineOf) -> None:
+    text = WHOLE + 'reservedSystemCPUs: "0"\n'
+    found = findings(machine_of("smt-part-off"), text)["cpus-per-core"]
+    assert "siblings that are offline, and each of the" in found.message
