@@ -76,8 +76,8 @@ def _lone(subject: Subject, most: int) -> str:
     whole = sum(len(core.cpus) == most for core in cores)
     said = f"CPU {lone} has" if len(lone) == 1 else f"CPUs {lone} have"
     return (
-        f"; {said} siblings that are offline, and each of the {whole} cores with {most} CPUs can be divided between two "
-        "containers"
+        f"; {said} siblings that are offline, and each of the {whole} cores with {most} CPUs can be divided between "
+        "two containers"
     )
 
 

@@ -12,8 +12,21 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from numalign.kubelet import yaml
-from numalign.kubelet.document import API_VERSION, KIND, Ignored, Refused, decode, dotted, named_places, parse, unknown
-from numalign.kubelet.fields import fields
+from numalign.kubelet.document import (
+    API_VERSION,
+    KIND,
+    Ignored,
+    Refused,
+    decode,
+    dotted,
+    go_duration,
+    named_places,
+    nanoseconds,
+    parse,
+    unknown,
+)
+from numalign.kubelet.fields import fields, struct_fields
+from numalign.kubelet.other_values import DEFAULTS, POINTERS
 from numalign.kubelet.settings import default_eviction_hard
 
 __all__ = ["AFTER_DEFAULTS", "ALPHA", "Files", "Merged", "merge"]
@@ -46,15 +59,24 @@ _GO_BEGINNINGS = {
     "resolvConf": "ResolverConfig",
     "tls": "TLS",
 }
-_RESETS: Mapping[str, Any] = {
-    # what a drop-in of 1.28 sets where it does not name the field
+_TEXT_DEFAULTS: Mapping[str, Any] = {
+    # defaults that stand where the field is written as empty text as well
     "cpuManagerPolicy": "none",
     "topologyManagerPolicy": "none",
     "topologyManagerScope": "container",
     "memoryManagerPolicy": "None",
+}
+_RESETS: Mapping[str, Any] = {
+    # what a drop-in of 1.28 sets where it does not name the field
+    **_TEXT_DEFAULTS,
+    **{field: value for field, value in {**DEFAULTS, **POINTERS}.items() if value},
     "enforceNodeAllocatable": ["pods"],
     "cgroupsPerQOS": True,
     "failSwapOn": True,
+    "cpuCFSQuotaPeriod": 100_000_000,
+    "memoryThrottlingFactor": 0.9,
+    "serializeImagePulls": True,
+    "logging": {"format": "text", "flushFrequency": "5s"},
 }
 
 
@@ -208,24 +230,58 @@ def _move(places: dict[yaml.Path, str], written: Places, name: str, field: str, 
 
 def _merged_structs(raw: Mapping[str, Any], places: Places, drop_ins: Files, minor: int) -> Merged:
     """1.28: what is not zero in a drop-in after its defaults were set replaces what is below, maps entry by entry."""
-    merged = Merged(dict(raw), dict(places), [])
+    merged, known = Merged(dict(raw), dict(places), []), fields(minor)
+    resets = {field: _as_written(value, known[field]) for field, value in _RESETS.items() if field in known}
     for path, data in drop_ins.items():
         try:
             drop_in = decode(data, path, minor)
         except Refused as error:
             raise _refused(path, f"error: {error.message}", error.line) from None
         merged.ignored.extend(drop_in.ignored)
-        own = {name: entry for name, entry in drop_in.raw.items() if not (entry == "" and name in _RESETS)}
+        own = {
+            name: entry
+            for name, entry in drop_in.raw.items()
+            if not (_is_zero(entry, known[name]) and name in {**_TEXT_DEFAULTS, **DEFAULTS})
+        }
         own["evictionHard"] = dict(default_eviction_hard(drop_in.values, minor))
-        for field, value in {**_RESETS, **own}.items():
-            below = merged.raw.get(field, _RESETS.get(field))
-            if not value or value == below:
+        if (drop_in.values.get("maxParallelImagePulls") or 0) > 1:
+            own.setdefault("serializeImagePulls", False)
+        if isinstance(own.get("logging"), dict):
+            own["logging"] = _overridden(resets["logging"], own["logging"], known["logging"], minor)
+        for field, value in {**resets, **own}.items():
+            below = merged.raw.get(field, resets.get(field))
+            if _is_zero(value, known[field]) or value == below:
                 continue
             written: dict[yaml.Path, str] = {(field,): path}
             if isinstance(below, dict) and isinstance(value, dict):
                 written = {(field, key): path for key in value}
-                value = {**below, **value}
+                value = _overridden(below, value, known[field], minor)
             merged.raw[field] = value
             written.update({known: place for known, place in drop_in.places.items() if known[:1] == (field,)})
             _move(merged.places, written, field, field, replace=not isinstance(below, dict))
     return merged
+
+
+def _as_written(value: Any, kind: str) -> Any:
+    return go_duration(value) if kind == "duration" else value
+
+
+def _is_zero(value: Any, kind: str) -> bool:
+    """Whether a value is its type's zero, which replaces nothing."""
+    return not value or (kind == "duration" and nanoseconds(value) == 0)
+
+
+def _overridden(below: Mapping[str, Any], value: Mapping[str, Any], kind: str, minor: int) -> dict[str, Any]:
+    """A map takes in every entry of the other; a structure those that are not zero, field by field."""
+    inner = struct_fields(kind, minor)
+    if inner is None:
+        return {**below, **value}
+    found = dict(below)
+    for name, entry in value.items():
+        if name not in inner or _is_zero(entry, inner[name]):
+            continue
+        old = found.get(name)
+        if isinstance(old, dict) and isinstance(entry, dict):
+            entry = _overridden(old, entry, inner[name], minor)
+        found[name] = entry
+    return found

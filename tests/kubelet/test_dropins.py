@@ -102,6 +102,26 @@ def test_drop_ins_of_1_28_bring_their_defaults_and_no_zeros() -> None:
     assert [found.place("kubeReserved", key) for key in ("cpu", "memory")] == ["f.yaml:4", "d/1.conf:3"]
 
 
+@pytest.mark.parametrize(
+    ("base", "drop_in", "field", "value"),
+    [
+        ("maxPods: -1", "", "maxPods", 110),
+        ("maxPods: -1", "maxPods: 20", "maxPods", 20),
+        ("healthzPort: 5", "healthzPort: 0", "healthzPort", 5),
+        ("imageMinimumGCAge: 5m", "imageMinimumGCAge: 0s", "imageMinimumGCAge", 120 * 10**9),
+        ("shutdownGracePeriod: 5s", "shutdownGracePeriod: 0s", "shutdownGracePeriod", 5 * 10**9),
+        ("cpuCFSQuotaPeriod: 5ms", "", "cpuCFSQuotaPeriod", 100_000_000),
+        ("serializeImagePulls: false", "maxParallelImagePulls: 5", "serializeImagePulls", False),
+        ("serializeImagePulls: false", "", "serializeImagePulls", True),
+        ("tracing: {endpoint: a}", "tracing: {endpoint: '', samplingRatePerMillion: 5}", "tracing", {"endpoint": "a", "samplingRatePerMillion": 5}),
+        ("logging: {format: json, verbosity: 3}", "logging: {verbosity: 0}", "logging", {"format": "text", "verbosity": 3, "flushFrequency": 5 * 10**9}),
+        ("reservedMemory: [{numaNode: 1}]", "reservedMemory: []", "reservedMemory", [{"numaNode": 1}]),
+    ],
+)  # fmt: skip
+def test_drop_ins_of_1_28_replace_with_what_is_not_zero(base: str, drop_in: str, field: str, value: object) -> None:
+    assert merged(base, drop_in, minor=28).values[field] == value
+
+
 @pytest.mark.parametrize("minor", [29, 36])
 def test_fields_that_are_none_are_named_in_a_drop_in_however_deep_they_lie(minor: int) -> None:
     found = merged("", "reservedMemory:\n- numaNode: 0\n  limit: {memory: 1Gi}\nlogging: {formt: json}", minor=minor)
