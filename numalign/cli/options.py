@@ -273,7 +273,10 @@ OPTIONS: dict[str, Option] = {
     ),
     "reserve_on": Option(("--reserve-on",), "Keep the system to these NUMA nodes, such as 0 or 0,2.", metavar="LIST"),
     "config_dir": Option(
-        ("--config-dir",), "The directory of the kubelet's drop-ins (*.conf), merged over the file.", metavar="DIR"
+        ("--config-dir",),
+        "The directory of the kubelet's drop-ins (*.conf), merged over the file; as to it, an empty one is none.",
+        metavar="DIR",
+        may_be_empty=True,
     ),
     "kubelet_flags": Option(
         ("--kubelet-flags",),

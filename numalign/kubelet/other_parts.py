@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from numalign.kubelet import yaml
+from numalign.kubelet import gojson, yaml
 from numalign.kubelet.document import TextDuration, dotted, go_duration, go_float
 from numalign.kubelet.other_values import SECOND, Values, Wrong
 from numalign.quantity import Quantity
@@ -270,18 +270,25 @@ def _wrong_endpoint(endpoint: str) -> tuple[str, str] | None:
     scheme = found[1].lower() if found else ""
     host = url.partition("//")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
     port = re.search(r"\](.*)$" if host.startswith("[") else r"(:[^:]*)$", host)
+    bad, escape = re.search(r"[ \\^`{|}]", host), re.search(r"%(?![0-9A-Fa-f]{2}).{0,2}", url)
     wrong = (
         "net/url: invalid control character in URL"
         if re.search(r"[\x00-\x1f\x7f]", url)
         else "missing protocol scheme"
         if url.startswith(":")
-        else 'invalid character " " in host name'
-        if " " in host
+        else "first path segment in URL cannot contain colon"
+        if not found and ":" in url.partition("/")[0]
+        else "missing ']' in host"
+        if host.startswith("[") and "]" not in host
         else f'invalid port "{port[1]}" after host'
         if port and port[1] and not re.fullmatch(r":[0-9]*", port[1])
+        else f"invalid URL escape {gojson.encoded(escape[0])}"
+        if escape
+        else f"invalid character {gojson.encoded(bad[0])} in host name"
+        if bad
         else None
     )
-    quoted = f'"{url}"'
+    quoted = gojson.encoded(url)
     if wrong:
         return quoted, f"parse {quoted}: {wrong}"
     if scheme in _SCHEMES:
