@@ -67,9 +67,11 @@ _KIND_TAGS = {bool: "!!bool", int: "!!int", float: "!!float", str: "!!str", type
 
 
 class NoYaml(CannotRead):
-    """A text that is no YAML, or none that can be JSON: the line, from 1, and what the kubelet says of it."""
+    """A text that is no YAML, or none that can be JSON: the line, from 1, and what the kubelet says of it; `at_once`
+    where it does so while it reads the text, and not only with the whole of it read."""
 
-    def __init__(self, source: str, place: tuple[int, int], said: str) -> None:
+    def __init__(self, source: str, place: tuple[int, int], said: str, *, at_once: bool = True) -> None:
+        self.at_once = at_once
         self.line = place[0]
         self.said = said
         super().__init__(f"{source}:{place[0]}:{place[1]}: {_WHERE.sub('', said)}")
@@ -229,14 +231,25 @@ class _Reader:
         self.root: Any = None
 
     def document(self, events: Any) -> Parsed:
-        """Everything up to the end of the first document."""
+        """Everything up to the end of the first document. What is wrong with its values is said once it is read as a
+        whole: an error of the grammar further down comes before."""
+        from ruamel.yaml.events import DocumentEndEvent
+
+        try:
+            return self._document(events)
+        except NoYaml as error:
+            if not error.at_once:
+                next((event for event in events if isinstance(event, DocumentEndEvent)), None)
+            raise
+
+    def _document(self, events: Any) -> Parsed:
         from ruamel.yaml import events as kinds
 
         for event in events:
             if isinstance(event, kinds.DocumentEndEvent):
                 break
             if isinstance(event, kinds.DocumentStartEvent) and (event.version or (1, 1)) != (1, 1):
-                raise self._wrong(event, "found incompatible YAML document")
+                raise self._wrong(event, "found incompatible YAML document", at_once=True)
             if isinstance(event, kinds.ScalarEvent):
                 value = self._scalar(event)
                 if event.anchor:
@@ -248,7 +261,7 @@ class _Reader:
                 self._end(event)
             elif isinstance(event, kinds.AliasEvent):
                 if event.anchor not in self.anchors:
-                    raise self._wrong(event, self._no_anchor(event.anchor))
+                    raise self._wrong(event, self._no_anchor(event.anchor), at_once=True)
                 self._put(*self.anchors[event.anchor], event, alias=True)
         if self.odd is not None:
             raise self.odd
@@ -285,7 +298,7 @@ class _Reader:
             return text
         if not self.json:
             line = f"yaml: line {event.start_mark.line + 1}: " if event.start_mark.line else "yaml: "
-            raise self._wrong(event, "found invalid Unicode character escape code", line)
+            raise self._wrong(event, "found invalid Unicode character escape code", line, at_once=True)
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
     def _number(self, text: str) -> Any:
@@ -313,7 +326,9 @@ class _Reader:
 
     def _begin(self, value: dict[str, Any] | list[Any], event: Any) -> None:
         if len(self.open) >= _MAX_DEPTH:
-            raise self._wrong(event, f"nested more than {_MAX_DEPTH} deep, which no kubelet configuration is")
+            raise self._wrong(
+                event, f"nested more than {_MAX_DEPTH} deep, which no kubelet configuration is", at_once=True
+            )
         self.open.append(_Open(value, self._path(), event.anchor))
         self.places.setdefault(self.open[-1].path, (event.start_mark.line + 1, event.start_mark.column + 1))
 
@@ -388,9 +403,9 @@ class _Reader:
             for name in entries:
                 self.places[_at(mapping.path, name)] = self.places[_at(mapping.path, name, "")] = place
 
-    def _wrong(self, event: Any, what: str, library: str = "yaml: ") -> NoYaml:
+    def _wrong(self, event: Any, what: str, library: str = "yaml: ", *, at_once: bool = False) -> NoYaml:
         mark = event.start_mark
-        return NoYaml(self.source, (mark.line + 1, mark.column + 1), library + what)
+        return NoYaml(self.source, (mark.line + 1, mark.column + 1), library + what, at_once=at_once)
 
 
 def plain(value: Any) -> Any:
