@@ -169,6 +169,9 @@ def read(data: bytes, source: str) -> Parsed:
     except UnicodeDecodeError as error:
         raise CannotRead(f"{source}: no UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from error
     json = is_json(text)
+    end = None if json else _END_OF_DOCUMENT.search(text)
+    if end is not None:
+        text = text[: end.end()]  # what follows is not read
     try:
         return _Reader(source, json=json).document(events(_as_yaml(text), json=True) if json else events(text))
     except MarkedYAMLError as error:
@@ -184,6 +187,7 @@ def read(data: bytes, source: str) -> Parsed:
         raise CannotRead(f"{source}: no YAML: {str(error).strip().partition(chr(10))[0] or 'too deep'}") from error
 
 
+_END_OF_DOCUMENT = re.compile(r"(?<=\n)\.\.\.(?=[ \t\r\n]|$)")
 _ESCAPED = re.compile(r"\\.")
 _NOT_IN_YAML = re.compile("[\\x7f-\\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 

@@ -78,6 +78,51 @@ class KubeletScanner(Scanner):
                 return [*([first] if first != "\n" else []), *more] or [" "]
         return None
 
+    def scan_block_scalar_indicators(self, start_mark: Any) -> Any:
+        """How a block ends (True: with all its line breaks, False: with none) and how far it is indented, if said."""
+        chomping, increment = self._chomping(), None
+        if self.reader.peek() in "123456789":
+            increment = int(self.reader.peek())
+            self.reader.forward()
+        elif self.reader.peek() == "0":
+            raise self._wrong("a block scalar", start_mark, "found an indentation indicator equal to 0")
+        if chomping is None and increment is not None:
+            chomping = self._chomping()
+        self._blanks()
+        return chomping, increment
+
+    def scan_block_scalar_indentation(self) -> Any:
+        """The line breaks before a block's first line, and the most blanks in any of these lines."""
+        breaks: list[str] = []
+        most, end = 0, self.reader.get_mark()
+        while True:
+            while self.reader.peek() == " ":
+                self.reader.forward()
+            most = max(most, self.reader.column)
+            self._refuse_tab(end)
+            if self.reader.peek() not in _BREAKS:
+                return breaks, most, end
+            breaks.append(self.scan_line_break())
+            end = self.reader.get_mark()
+
+    def scan_block_scalar_breaks(self, indent: int) -> Any:
+        found = super().scan_block_scalar_breaks(indent)
+        if self.reader.column < indent:
+            self._refuse_tab(found[1])
+        return found
+
+    def _refuse_tab(self, start: Any) -> None:
+        if self.reader.peek() == "\t":
+            what = "found a tab character where an indentation space is expected"
+            raise self._wrong("a block scalar", start, what)
+
+    def _chomping(self) -> bool | None:
+        mark = self.reader.peek()
+        if mark not in "+-":
+            return None
+        self.reader.forward()
+        return bool(mark == "+")
+
     def scan_anchor(self, TokenClass: Any) -> Any:
         start, what = self.reader.get_mark(), "an alias" if self.reader.peek() == "*" else "an anchor"
         self.reader.forward()
