@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from typing import TYPE_CHECKING
 
-from numalign.cli.files import emit
+from numalign.cli.files import emit, read_file
 from numalign.cli.node import Kubelet, read_configuration, read_running, read_state, version
 from numalign.cli.source import nvml_mode
-from numalign.errors import NumalignError
+from numalign.errors import CannotRead, NumalignError
 
 if TYPE_CHECKING:
     from numalign.probe.snapshot import Recorder
@@ -24,6 +25,7 @@ def snapshot(file: str, *, root: str | None = None, nvml: str = "auto", redact: 
     """
     from numalign.probe.snapshot import pack, record
 
+    _refuse_other_files(file)
     recorder = record(root or "/", nvml_mode(nvml))
     if redact:
         from numalign.probe.redact import redact as take_out
@@ -36,6 +38,22 @@ def snapshot(file: str, *, root: str | None = None, nvml: str = "auto", redact: 
     if file != "-":
         print(f"{file}: {len(recorder.files)} files, {len(data) / 1024:.0f} KiB", file=sys.stderr)
     return 0
+
+
+def _refuse_other_files(path: str) -> None:
+    """Raises CannotRead where a file is there that is no earlier snapshot: most often its name was not meant."""
+    from numalign.probe.snapshot import unpack
+
+    if path == "-" or not os.path.isfile(path):
+        return
+    with contextlib.suppress(CannotRead):
+        data = read_file(path)
+        if not data or unpack(data, path).entries("sys"):
+            return
+    raise CannotRead(
+        f"{path} is there already, and it is no snapshot that could be written anew",
+        hint="name another file, or remove this one first",
+    )
 
 
 def _record_kubelet(recorder: Recorder) -> None:

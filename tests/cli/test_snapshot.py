@@ -50,6 +50,32 @@ def test_a_snapshot_gives_the_same_map_to_the_byte(
     assert run("inspect", "--root", tmp_path / "unpacked", "-o", "json").stdout == direct.stdout
 
 
+@pytest.mark.parametrize("data", [b"notes\n", b"\x1f\x8b", archive((member("etc/passwd"), b"root\n"))])
+def test_a_snapshot_writes_over_no_other_file(
+    data: bytes, run: Run, tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "notes").write_bytes(data)
+    done = run("snapshot", "notes", "--root", tree("laptop"))
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == [
+        "numalign: notes is there already, and it is no snapshot that could be written anew",
+        "          name another file, or remove this one first",
+    ]
+    assert (tmp_path / "notes").read_bytes() == data
+
+
+def test_a_snapshot_writes_over_a_snapshot_and_an_empty_file(
+    run: Run, tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "node").write_bytes(b"")
+    sizes = []
+    for name in ("laptop", "dgx-h100"):
+        assert run("snapshot", "node", "--root", tree(name)).returncode == 0
+        sizes.append((tmp_path / "node").stat().st_size)
+    assert 0 < sizes[0] != sizes[1]
+    assert run("snapshot", "/dev/null", "--root", tree("laptop")).returncode == 0
+
+
 def test_a_snapshot_of_this_host_gives_this_hosts_map(run: Run, tmp_path: Path) -> None:
     packed = run("snapshot", tmp_path / "node.tar.gz")
     assert packed.returncode == 0
