@@ -72,6 +72,12 @@ def reserve_memory(machine: Machine, reserved_cpus: CpuSet, wishes: MemoryWishes
     total = kube + system + eviction
     home = [node for node in machine.numa_nodes if node.cpus.bits & reserved_cpus.bits and node.memory_bytes]
     by_node = _divided(total.whole, home)
+    if not home:
+        raise DoesNotHold(
+            "a static memory manager reserves memory where the reserved CPUs are, and no such NUMA node is known to "
+            "have any",
+            hint="read the host itself or a whole snapshot of it (node*/meminfo), or keep to others with --reserve-on",
+        )
     if by_node is None:
         left = sum(map(room, home))
         raise DoesNotHold(

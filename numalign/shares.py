@@ -88,7 +88,8 @@ def share_table(
         with contextlib.suppress(DoesNotHold):
             memory = reserve_memory(machine, reserved, MemoryWishes())
     homes = [_home(machine, id, cpus, reserved, memory, step) for id, cpus in places(machine).items()]
-    node = _Node(homes, policy, step, held, 0 if any(home.gpus for home in homes) else len(machine.gpus))
+    unaligned = 0 if any(home.gpus for home in homes) else sum(gpu.numa_node is None for gpu in machine.gpus)
+    node = _Node(homes, policy, step, held, unaligned)
     return ShareTable(
         policy=policy,
         step=step,
@@ -248,6 +249,8 @@ def _row_of_more(node: _Node, homes: list[_Home], number: int) -> GpuShare:
         return _never(homes, number, _TOO_FEW)
     total = node.reach[-1]
     containers = min(total // number, sum(home.exclusive for home in homes) // cpus)
+    if node.held_memory:  # memory of several NUMA nodes keeps them together, and no other such container spans them
+        containers = min(containers, max(len(homes) // width, 1) * (node.reach[width - 1] // number))
     return GpuShare(
         numa_nodes=CpuSet(home.id for home in homes),
         gpus=number,

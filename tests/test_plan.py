@@ -404,3 +404,22 @@ def test_amounts_that_are_asked_for_are_kept(machine_of: MachineOf) -> None:
     assert make_plan(machine_of("dgx-h100"), on_one).configuration["reservedMemory"] == [
         {"numaNode": 1, "limits": {"memory": "4Gi"}}
     ]
+
+
+def test_memory_that_is_not_known_is_said_to_be_unknown(machine_of: MachineOf) -> None:
+    machine = machine_of("dgx-h100")
+    nodes = tuple(msgspec.structs.replace(node, memory_bytes=None) for node in machine.numa_nodes)
+    with pytest.raises(DoesNotHold, match="no such NUMA node is known to have any"):
+        make_plan(msgspec.structs.replace(machine, numa_nodes=nodes), PlanWishes(static_memory=True))
+
+
+def test_a_gpu_of_a_numa_node_that_does_not_exist_is_in_no_container(machine_of: MachineOf) -> None:
+    assert make_plan(machine_of("numa-node-out-of-range")).shares.largest.gpus == 0
+
+
+def test_containers_whose_memory_spans_numa_nodes_share_none_of_them(machine_of: MachineOf) -> None:
+    # 4 NUMA nodes with 4 GPUs each: two containers of 5 take a pair of NUMA nodes each, and a third finds 3 on both
+    for static, containers in ((False, 3), (True, 2)):
+        plan = make_plan(machine_of("sixty-four"), PlanWishes(policy="restricted", static_memory=static))
+        row = next(row for row in plan.shares.shares if row.gpus == 5)
+        assert (row.containers, row.stranded_gpus) == (containers, 16 - 5 * containers)

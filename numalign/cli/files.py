@@ -40,7 +40,8 @@ def write_file(path: str, data: bytes) -> None:
     """Writes the file whole or not at all; an existing one keeps its mode and owner, and is left alone where it holds
     the same already. Raises CannotRead."""
     target = os.path.realpath(path)
-    temporary = os.path.join(os.path.dirname(target), f".numalign-{os.getpid()}.tmp")
+    # not by the process id: in containers they are the same each time, and one that was killed leaves its file
+    temporary = os.path.join(os.path.dirname(target), f".numalign-{os.urandom(8).hex()}.tmp")
     try:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(target).st_mode):

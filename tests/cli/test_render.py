@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from numalign.checks.hardware import WARNINGS
+from numalign.cli.files import write_file
 from numalign.cpuset import CpuSet
 from numalign.machine import Machine
 from numalign.reserve import whole_cores
@@ -149,3 +151,12 @@ def test_an_existing_file_keeps_its_mode_and_is_replaced_whole(
     assert target.read_text().startswith("# KubeletConfiguration for laptop")
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kubelet.yaml", "link"]
+
+
+def test_what_a_killed_process_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / f".numalign-{os.getpid()}.tmp").write_text("half")
+    write_file(str(tmp_path / "out"), b"whole")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        f".numalign-{os.getpid()}.tmp": "half",
+        "out": "whole",
+    }
