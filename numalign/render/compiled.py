@@ -169,13 +169,16 @@ def t_karpenter_yaml(given: Mapping[str, Any]) -> Iterator[str]:
         yield ': '
         yield out(quoted(own_amount))
         yield '\n'
-    for own_field in ('kubeReserved', 'evictionHard',):
-        if not (own_field in given['configuration']):
-            continue
-        yield '    '
-        yield out(own_field)
-        yield ':\n'
-        for (own_name, own_amount,) in attribute(given['configuration'][own_field], 'items')():
+    yield '    # else it adds what it reckons for kubeReserved itself, beside which no pods with all other CPUs fit\n    kubeReserved:\n      cpu: "0"\n'
+    for (own_name, own_amount,) in attribute(attribute(given['configuration'], 'get')('kubeReserved', {}), 'items')():
+        yield '      '
+        yield out(own_name)
+        yield ': '
+        yield out(quoted(own_amount))
+        yield '\n'
+    if ('evictionHard' in given['configuration']):
+        yield '    evictionHard:\n'
+        for (own_name, own_amount,) in attribute(attribute(given['configuration'], 'evictionHard'), 'items')():
             yield '      '
             yield out(own_name)
             yield ': '
@@ -297,7 +300,7 @@ def t_talos_yaml(given: Mapping[str, Any]) -> Iterator[str]:
     yield '\n'
 
 
-DIGEST = 371019015
+DIGEST = 801327395
 TEMPLATES = {
     '_head.j2': t__head,
     'aks.json.j2': t_aks_json,

@@ -296,3 +296,16 @@ def test_a_template_of_ones_own(run: Run, tree: Callable[[str], Path], tmp_path:
         done = run(*words)
         assert (done.returncode, done.stdout) == (1, ""), text
         assert says in done.stderr
+
+
+def test_karpenter_reckons_with_the_reserved_cpus_and_no_others(machine_of: MachineOf) -> None:
+    machine = machine_of("dgx-h100")
+    for static_memory in (False, True):
+        plan = make_plan(machine, PlanWishes(static_memory=static_memory))
+        kubelet = loaded(written("karpenter", machine, plan))["spec"]["kubelet"]
+        reserved = {"kubeReserved": {"cpu": "0"}, "systemReserved": {"cpu": "16"}}
+        if static_memory:
+            own = plan.configuration
+            reserved = {field: {**amounts, **own[field]} for field, amounts in reserved.items()}
+            reserved["evictionHard"] = own["evictionHard"]
+        assert kubelet == reserved
