@@ -29,7 +29,7 @@ from numalign.machine import API_VERSION, Machine
 from numalign.reserve import Choice, Wishes, choose, gpus_on, known_cpus, places
 from numalign.reserve_memory import MemoryReservation, MemoryWishes, reserve_memory
 from numalign.shares import ShareTable, share_table
-from numalign.words import numa_nodes, share
+from numalign.words import count, numa_nodes, share
 
 __all__ = ["Decision", "NodePlan", "Plan", "PlanWishes", "make_plan"]
 
@@ -345,11 +345,16 @@ class _Draft:
             )
 
     def _full_reason(self, value: str) -> str:
+        cpus, cores, step = len(self.view.cpus), self.view.cores, _step(self.view)
+        if _on(value) and any(len(core.cpus) > step for core in self.machine.cores):
+            return (
+                f"the kubelet reckons {count(step, 'CPU')} a core here ({cpus} CPUs on {cores} cores, since some "
+                "siblings are missing), and gives CPUs out by that number: two containers can share a larger core"
+            )
         if _on(value):
             return "exclusive CPUs come as whole cores: no two containers share one"
-        cpus, cores = len(self.view.cpus), self.view.cores
         return (
-            f"the kubelet reckons {_step(self.view)} CPUs a core here ({cpus} CPUs on {cores} cores), and on no NUMA "
+            f"the kubelet reckons {step} CPUs a core here ({cpus} CPUs on {cores} cores), and on no NUMA "
             "node are so many left: with it no container could have exclusive CPUs; without it two can share a core"
         )
 

@@ -423,3 +423,11 @@ def test_containers_whose_memory_spans_numa_nodes_share_none_of_them(machine_of:
         plan = make_plan(machine_of("sixty-four"), PlanWishes(policy="restricted", static_memory=static))
         row = next(row for row in plan.shares.shares if row.gpus == 5)
         assert (row.containers, row.stranded_gpus) == (containers, 16 - 5 * containers)
+
+
+def test_where_siblings_are_missing_it_is_said_that_containers_can_share_a_core(machine_of: MachineOf) -> None:
+    reason = make_plan(machine_of("smt-part-off")).reason("cpuManagerPolicyOptions.full-pcpus-only")
+    assert reason == (
+        "the kubelet reckons 1 CPU a core here (95 CPUs on 48 cores, since some siblings are missing), and gives CPUs "
+        "out by that number: two containers can share a larger core"
+    )

@@ -161,6 +161,8 @@ def _deliver(data: bytes, out: str | None, base: str | None, *, diff: bool, chec
 def _difference(old: bytes, new: bytes, path: str) -> bytes:
     from difflib import unified_diff
 
+    if b"\0" in old:
+        return f"Binary file {path} differs from what numalign writes\n".encode()
     before, after = (text.decode("utf-8", "replace").splitlines(keepends=True) for text in (old, new))
     lines = unified_diff(before, after, fromfile=path, tofile=f"{path} (rendered)")
     return "".join(

@@ -26,7 +26,7 @@ _REASONS = re.compile(
             r"this machine has \d+ NUMA nodes, those without CPUs included, .*",
             r"of several NUMA nodes, those that are near each other",
             r"as asked for(: two containers can share a core)?",
-            r"the kubelet reckons \d+ CPUs a core here .*",
+            r"the kubelet reckons \d+ CPUs? a core here .*",
             r"as it was",
             r"memory comes from the NUMA node of the CPUs and devices",
             r"as EKS reckons for \d+ pods: .*",

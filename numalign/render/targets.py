@@ -261,16 +261,30 @@ def check_target(plan: Plan, wishes: PlanWishes, target: Target) -> dict[str, st
         if name in _asked_for(wishes) or name in _NEEDED:
             raise DoesNotHold(
                 f"--target {target.name} cannot express {name}: {lost[name]}",
-                hint=f"{_without(name)}, or take another target",
+                hint=f"{_without(name, wishes)}, or take another target",
             )
     return lost
 
 
-def _without(name: str) -> str:
+def _without(name: str, wishes: PlanWishes) -> str:
     """How the plan comes out without a field."""
     if name.endswith(_MAX_NODES):
         return "--policy none"
-    return "leave out the --option that needs it" if name == "featureGates" else "leave it out"
+    if name == "featureGates":
+        return "leave out the --option that needs it"
+    reserved = wishes.reserved
+    given = {
+        "--reserved-cpus": name == "reservedSystemCPUs" and reserved.cpus is not None,
+        "--reserved-cpu-count": name == "reservedSystemCPUs" and reserved.count is not None,
+        "--reserved-cores-per-numa": name == "reservedSystemCPUs" and reserved.cores_per_numa is not None,
+        "--reserve-on": name == "reservedSystemCPUs" and bool(reserved.on),
+        "--scope": name == "topologyManagerScope",
+        "--memory-manager static": name == "memoryManagerPolicy",
+        "--kube-reserved-memory": name == "kubeReserved",
+        "--system-reserved-memory": name == "systemReserved",
+        f"--option {name.partition('.')[2]}": "." in name,
+    }
+    return "leave out " + " and ".join(option for option, asked in given.items() if asked)
 
 
 def _asked_for(wishes: PlanWishes) -> set[str]:

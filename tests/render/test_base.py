@@ -428,3 +428,9 @@ def test_in_json_what_is_new_is_told_with_its_reason(run: Run, tree: Tree, tmp_p
         "changed  topologyManagerScope: pod -> container (each container is aligned for itself)\n"
     )
     assert render(run, tree, "--base", "base.json", "--reserved-cores-per-numa", "1", "--diff")[2] == told
+
+
+def test_what_is_no_text_is_not_shown(run: Run, tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "image").write_bytes(b"\x7fELF\0\x1b[31m")
+    status, text, _ = render(run, tree, "--out", "image", "--diff", "--check")
+    assert (status, text) == (1, "Binary file image differs from what numalign writes\n")

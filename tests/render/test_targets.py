@@ -309,3 +309,22 @@ def test_karpenter_reckons_with_the_reserved_cpus_and_no_others(machine_of: Mach
             reserved = {field: {**amounts, **own[field]} for field, amounts in reserved.items()}
             reserved["evictionHard"] = own["evictionHard"]
         assert kubelet == reserved
+
+
+@pytest.mark.parametrize(
+    ("target", "words", "hint"),
+    [
+        ("aks", ("--reserved-cpu-count", "4", "--reserve-on", "0"), "--reserved-cpu-count and --reserve-on"),
+        ("aks", ("--memory-manager", "static"), "--memory-manager static"),
+        ("gke", ("--option", "full-pcpus-only=true"), "--option full-pcpus-only"),
+        ("gke", ("--memory-manager", "static", "--system-reserved-memory", "2Gi"), "--system-reserved-memory"),
+    ],
+)
+def test_what_a_target_cannot_express_is_refused_with_the_option_to_leave_out(
+    target: str, words: tuple[str, ...], hint: str, run: Run, tree: Callable[[str], Path]
+) -> None:
+    done = run("render", "kubelet-config", "--root", tree("dgx-h100"), "--target", target, *words)
+    assert (done.returncode, done.stderr.splitlines()[1:]) == (
+        1,
+        [f"          leave out {hint}, or take another target"],
+    )
