@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from numalign.machine import Machine
 from numalign.probe import probe
 from numalign.probe.host import Host
-from tests import machines
+from tests import machines, nvml_stub
+from tests.testnode import MakeNode, Testnode, build_kubelet
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Tree = Callable[[str], Path]
@@ -80,3 +82,26 @@ def run(tmp_path: Path) -> Run:
         )
 
     return numalign
+
+
+@pytest.fixture(scope="session")
+def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folder of the stand-in NVML library, and the program that looks like a kubelet, compiled once a session."""
+    folder = tmp_path_factory.mktemp("stand-ins")
+    return nvml_stub.build(folder), build_kubelet(folder)
+
+
+@pytest.fixture
+def testnode(tree: Tree, tmp_path: Path, stand_ins: tuple[Path, Path]) -> Iterator[MakeNode]:
+    """Makes nodes to verify (tests/testnode), by default with the hardware of a DGX H100."""
+    nodes: list[Testnode] = []
+
+    def make(machine: str = "dgx-h100") -> Testnode:
+        root = tmp_path / f"node-{len(nodes)}" / "root"
+        shutil.copytree(tree(machine), root, symlinks=True)
+        nodes.append(Testnode(root, *stand_ins))
+        return nodes[-1]
+
+    yield make
+    for node in nodes:
+        node.end()
