@@ -7,7 +7,6 @@ pkg/kubelet/apis/podresources/server_v1.go of 1.27 to 1.36 for what is answered,
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -18,6 +17,7 @@ import msgspec
 from numalign.cpuset import MAX_CPUS, CpuSet
 from numalign.kubelet import wire
 from numalign.kubelet.podresources_messages import ALLOCATABLE, LIST, ONE_POD
+from numalign.kubelet.sockets import NoSocket, address_of, knock, open_socket
 from numalign.words import printable
 
 if TYPE_CHECKING:
@@ -32,10 +32,13 @@ __all__ = [
     "Container",
     "Devices",
     "Memory",
+    "Method",
     "Pod",
     "PodResources",
     "PodResourcesError",
     "Pods",
+    "read_allocatable",
+    "read_pods",
 ]
 
 SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
@@ -155,6 +158,25 @@ class Allocatable(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _Answer = TypeVar("_Answer", Pods, Allocatable)
+Method = Literal["List", "GetAllocatableResources", "Get"]
+
+
+def read_pods(answer: bytes) -> Pods:
+    """What List answered. Raises wire.Malformed."""
+    found, reading = wire.decode(answer, LIST), _Reading()
+    return Pods(tuple(reading.pod(pod) for pod in found["pod_resources"]), reading.odd)
+
+
+def _read_pod(answer: bytes) -> Pods:
+    found, reading = wire.decode(answer, ONE_POD), _Reading()
+    return Pods((reading.pod(found["pod_resources"]),) if found["pod_resources"] else (), reading.odd)
+
+
+def read_allocatable(answer: bytes) -> Allocatable:
+    """What GetAllocatableResources answered. Raises wire.Malformed."""
+    found, reading, where = wire.decode(answer, ALLOCATABLE), _Reading(), "allocatable"
+    devices, memory = reading.devices(found["devices"], where), reading.memory(found["memory"], where)
+    return Allocatable(devices, reading.cpus(found["cpu_ids"], where), memory, reading.odd)
 
 
 class _Gate(msgspec.Struct, frozen=True):
@@ -165,7 +187,7 @@ class _Gate(msgspec.Struct, frozen=True):
     on_since: int
 
 
-_CALLS = {
+_CALLS: dict[Method, _Gate] = {
     "List": _Gate(20, None, 20),
     "GetAllocatableResources": _Gate(21, "KubeletPodResourcesGetAllocatable", 23),
     "Get": _Gate(27, "KubeletPodResourcesGet", 34),
@@ -207,43 +229,55 @@ class PodResources:
 
     def list(self) -> Pods:
         """What every pod on the node holds."""
-
-        def pods(found: dict[str, Any]) -> Pods:
-            reading = _Reading()
-            return Pods(tuple(reading.pod(pod) for pod in found["pod_resources"]), reading.odd)
-
-        return self._call("List", b"", LIST, pods)
+        return self._read("List", self.raw("List"), read_pods)
 
     def get(self, namespace: str, name: str) -> Pods:
         """What one pod holds. Kubelets before 1.34 have this call only where a gate is set."""
-
-        def pod(found: dict[str, Any]) -> Pods:
-            reading = _Reading()
-            return Pods((reading.pod(found["pod_resources"]),) if found["pod_resources"] else (), reading.odd)
-
-        return self._call("Get", wire.text_field(1, name) + wire.text_field(2, namespace), ONE_POD, pod)
+        request = wire.text_field(1, name) + wire.text_field(2, namespace)
+        return self._read("Get", self.raw("Get", request), _read_pod)
 
     def allocatable(self) -> Allocatable:
         """What containers can be given."""
+        return self._read("GetAllocatableResources", self.raw("GetAllocatableResources"), read_allocatable)
 
-        def allocatable(found: dict[str, Any]) -> Allocatable:
-            reading, where = _Reading(), "allocatable"
-            devices, memory = reading.devices(found["devices"], where), reading.memory(found["memory"], where)
-            return Allocatable(devices, reading.cpus(found["cpu_ids"], where), memory, reading.odd)
+    def raw(self, method: Method, request: bytes = b"") -> bytes:
+        """The answer to a call as it was sent, for `read_pods` and `read_allocatable` to read."""
+        import grpc
 
-        return self._call("GetAllocatableResources", b"", ALLOCATABLE, allocatable)
+        if self._channel is None:
+            raise ValueError("the connection is closed")
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(_SERVICE + method)
+        try:
+            with _quiet():
+                # gRPC's own deadline does not hold where it is flooded with pings: it then never comes back.
+                answer = call.future(request, timeout=self._timeout)
+                return bytes(answer.result(self._timeout + _GRACE))
+        except grpc.FutureTimeoutError:
+            self._channel = None
+            raise self._refused(method, "DEADLINE_EXCEEDED", "") from None
+        except grpc.RpcError as error:
+            code, details = error.code(), error.details()
+            raise self._refused(method, code.name, details or "") from None
+
+    def _read(self, method: Method, answer: bytes, read: Callable[[bytes], _Answer]) -> _Answer:
+        try:
+            return read(answer)
+        except wire.Malformed as error:
+            raise PodResourcesError(
+                "malformed", f"{self._shown}: the answer to {method} cannot be read: {error}", _WHO_LISTENS
+            ) from None
 
     def _connect(self) -> None:
-        """Opens the socket by a descriptor: so its path can have any length and any characters, which an address of 108
-        bytes and a URI cannot, and what is looked at is what is connected to."""
+        """Opens the socket, and connects once, since the kernel's errors tell the cases apart better than
+        gRPC's words."""
         try:
-            self._file = os.open(self.path, os.O_PATH | os.O_CLOEXEC)
-            if not stat.S_ISSOCK(os.fstat(self._file).st_mode):
-                raise PodResourcesError(
-                    "not-a-socket", f"{self._shown} is no socket", "name the kubelet's pod-resources socket"
-                )
-            address = f"/proc/self/fd/{self._file}"
-            self._knock(address)
+            self._file = open_socket(self.path)
+            address = address_of(self._file)
+            knock(address, self._timeout)
+        except NoSocket:
+            raise PodResourcesError(
+                "not-a-socket", f"{self._shown} is no socket", "name the kubelet's pod-resources socket"
+            ) from None
         except (OSError, ValueError) as error:
             raise self._unreachable(error) from None
         with _quiet():
@@ -255,14 +289,6 @@ class PodResources:
                 ) from None
             self._channel = grpc.insecure_channel(f"unix:{address}", options=_OPTIONS)
 
-    def _knock(self, address: str) -> None:
-        """Connects once, since the kernel's errors tell the cases apart better than gRPC's words."""
-        import socket
-
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knock:
-            knock.settimeout(self._timeout)
-            knock.connect(address)
-
     def _unreachable(self, error: OSError | ValueError) -> PodResourcesError:
         for classes, kind, says, remedy in _UNREACHABLE:
             if isinstance(error, classes):
@@ -270,32 +296,7 @@ class PodResources:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is no path"
         return PodResourcesError("failed", f"{self._shown}: {why}", "name the kubelet's pod-resources socket")
 
-    def _call(
-        self, method: str, request: bytes, message: wire.Message, make: Callable[[dict[str, Any]], _Answer]
-    ) -> _Answer:
-        import grpc
-
-        if self._channel is None:
-            raise ValueError("the connection is closed")
-        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(_SERVICE + method)
-        try:
-            with _quiet():
-                # gRPC's own deadline does not hold where it is flooded with pings: it then never comes back.
-                answer = call.future(request, timeout=self._timeout)
-                found = answer.result(self._timeout + _GRACE)
-            return make(wire.decode(found, message))
-        except grpc.FutureTimeoutError:
-            self._channel = None
-            raise self._refused(method, "DEADLINE_EXCEEDED", "") from None
-        except grpc.RpcError as error:
-            code, details = error.code(), error.details()
-            raise self._refused(method, code.name, details or "") from None
-        except wire.Malformed as error:
-            raise PodResourcesError(
-                "malformed", f"{self._shown}: the answer to {method} cannot be read: {error}", _WHO_LISTENS
-            ) from None
-
-    def _refused(self, method: str, code: str, details: str) -> PodResourcesError:
+    def _refused(self, method: Method, code: str, details: str) -> PodResourcesError:
         """The error for gRPC's status; `details` are the server's own words, or gRPC's."""
         known = _CALLS[method]
         said = printable(details if len(details) <= 200 else details[:200] + "…")
