@@ -22,7 +22,7 @@ LAYERS = (
     ("reserve_memory",),
     ("kubelet", "probe"),
     ("reserve",),
-    ("words", "links"),
+    ("words", "links", "fingerprint"),
     ("machine", "bdf"),
     ("cpuset", "errors", "quantity"),
     ("__init__",),
