@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+from numalign.checks.policy import policy_schema
 from numalign.machine import schema
 
 __all__ = ["main"]
@@ -15,7 +16,8 @@ def main(directory: str) -> None:
     """Writes one file a kind of document."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
-    (target / "machine.json").write_text(json.dumps(schema(), indent=2) + "\n")
+    for name, body in (("machine", schema()), ("verifypolicy", policy_schema())):
+        (target / f"{name}.json").write_text(json.dumps(body, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
     """What the checks found, the worst first, and what came of each check; without a version and a configuration where
-    none was judged."""
+    none was judged. `policy` is the file of the VerifyPolicy that held."""
 
     api_version: str
     kind: Literal["VerifyReport"]
@@ -56,6 +56,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     config: str | None
     findings: tuple[Finding, ...]
     checks: tuple[Outcome, ...]
+    policy: str | None = None
 
     def count(self, status: str) -> int:
         """How many checks came to that."""

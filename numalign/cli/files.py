@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 import sys
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ def read_file(path: str, limit: int = MAX_BYTES) -> bytes:
     """The file's bytes (`-`: standard input). Raises CannotRead: unreadable, or more than `limit` bytes."""
     try:
         if path == "-":
-            data = sys.stdin.buffer.read(limit + 1)
+            data = _standard_input(limit)
         else:
             with open(path, "rb") as file:
                 data = file.read(limit + 1)
@@ -36,9 +37,15 @@ def read_file(path: str, limit: int = MAX_BYTES) -> bytes:
     return data
 
 
-def write_file(path: str, data: bytes) -> None:
+@cache
+def _standard_input(limit: int) -> bytes:
+    """What is read from standard input, of which there is only one reading."""
+    return sys.stdin.buffer.read(limit + 1)
+
+
+def write_file(path: str, data: bytes, mode: int | None = None) -> None:
     """Writes the file whole or not at all; an existing one keeps its mode and owner, and is left alone where it holds
-    the same already. Raises CannotRead."""
+    the same already. A new one has the `mode`, else what the umask leaves. Raises CannotRead."""
     target = os.path.realpath(path)
     # not by the process id: in containers they are the same each time, and one that was killed leaves its file
     temporary = os.path.join(os.path.dirname(target), f".numalign-{os.urandom(8).hex()}.tmp")
@@ -55,6 +62,8 @@ def write_file(path: str, data: bytes) -> None:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             with open(fd, "wb") as file:
+                if mode is not None:
+                    os.fchmod(fd, mode)
                 with contextlib.suppress(FileNotFoundError):
                     old = os.stat(target)
                     os.fchmod(fd, stat.S_IMODE(old.st_mode))
@@ -72,10 +81,10 @@ def write_file(path: str, data: bytes) -> None:
         raise CannotRead(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def emit(data: bytes, out: str | None) -> None:
-    """Prints a document to standard output, or writes it to the file `out`. Raises CannotRead."""
+def emit(data: bytes, out: str | None, mode: int | None = None) -> None:
+    """Prints a document to standard output, or writes it to the file `out`, if new with `mode`. Raises CannotRead."""
     if out is not None and out != "-":
-        write_file(out, data)
+        write_file(out, data, mode)
         return
     if sys.stdout is None:
         raise CannotRead("standard output is closed", hint="write to a file with --out")

@@ -117,6 +117,7 @@ COMMANDS: tuple[Command, ...] = (
             "numalign verify                       /var/lib/kubelet/config.yaml against this host",
             "numalign verify --config kubelet.yaml --machine node.tar.gz",
             "numalign verify --self                in a container: is what it was given on one NUMA node?",
+            "numalign verify --wait 120s --ignore gpu-request-limit",
         ),
         file="--config",
     ),
@@ -192,7 +193,12 @@ OPTIONS: dict[str, Option] = {
         choices=("text", "tree", "matrix", "json", "yaml"),
         takes="choice",
     ),
-    "verify.output": Option(("--output", "-o"), "How to print the findings.", choices=("text", "json"), takes="choice"),
+    "verify.output": Option(
+        ("--output", "-o"),
+        "How to answer: for people, programs, CI, code hosts, the node exporter, NFD, the node-problem-detector.",
+        choices=("text", "json", "junit", "sarif", "prometheus", "nfd", "npd"),
+        takes="choice",
+    ),
     "out": Option(("--out",), "Write to this file, whole or not at all.", metavar="FILE"),
     "redact": Option(("--redact",), "Leave out the host's name, serial numbers and addresses.", takes="flag"),
     "reserved_cpus": Option(
@@ -304,10 +310,27 @@ OPTIONS: dict[str, Option] = {
     "itself": Option(("--self",), "Check what this very container was given, and no configuration.", takes="flag"),
     "fail_on": Option(
         ("--fail-on",),
-        "The lowest severity that makes the exit status 1.",
+        "The lowest severity that makes the exit status 1 [default: error].",
         choices=("error", "warning", "info"),
         takes="choice",
     ),
+    "only": Option(
+        ("--only",), "Make these checks alone; globs too, such as gpu-*; also several times.", "ID[,ID…]", takes="list"
+    ),
+    "ignore": Option(
+        ("--ignore",), "Leave these checks out; globs too; also several times.", metavar="ID[,ID…]", takes="list"
+    ),
+    "policy_file": Option(
+        ("--policy-file",),
+        "What counts and what is expected [default: /etc/numalign/verify.yaml below the root, if there].",
+        metavar="FILE",
+    ),
+    "wait": Option(
+        ("--wait",),
+        "Look again until nothing is found that counts, so long at most, such as 120s or 2m.",
+        metavar="DURATION",
+    ),
+    "timeout": Option(("--timeout",), "Give up after so long, beyond --wait [default: 60s].", metavar="DURATION"),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from numalign.cli.files import emit_document
+from numalign.cli.answering import Policy, Seen, Wishes, answered
 from numalign.cli.node import Configuration, Kubelet, read_configuration, read_running, read_state, version
 from numalign.cli.source import load
 from numalign.errors import WrongUsage
@@ -29,15 +29,26 @@ def verify(
     kubeconfig: str | None = None,
     node_name: str | None = None,
     itself: bool = False,
+    only: tuple[str, ...] = (),
+    ignore: tuple[str, ...] = (),
+    policy_file: str | None = None,
     output: str = "text",
-    fail_on: str = "error",
+    fail_on: str | None = None,
+    wait: str | None = None,
+    timeout: str | None = None,
     root: str | None = None,
     machine: str | None = None,
     nvml: str = "auto",
     out: str | None = None,
 ) -> int:
     """Check the kubelet's configuration against the machine; the exit status is 1 where something does not hold."""
-    from numalign.checks.finding import SEVERITIES
+
+    def look(policy: Policy) -> Seen:
+        found, host = load(root, machine, nvml)
+        if itself:
+            return Seen(_of_itself(found), found)
+        asked = Asked(kubeconfig, node_name or found.name) if kubeconfig else None
+        return Seen(_of_the_node(found, host, root, named, asked), found)
 
     if itself:
         for option, value in (("--config", config), ("--state-dir", state_dir), ("--kubelet-flags", kubelet_flags)):
@@ -45,16 +56,8 @@ def verify(
                 raise WrongUsage(
                     f"--self looks at this container, {option} at the node's kubelet", hint="leave one out"
                 )
-        report = _of_itself(load(root, machine, nvml)[0])
-    else:
-        found, host = load(root, machine, nvml)
-        asked = Asked(kubeconfig, node_name or found.name) if kubeconfig else None
-        report = _of_the_node(
-            found, host, root, Named(config, config_dir, kubelet_flags, state_dir, kubernetes_version), asked
-        )
-    emit_document(report, output, "findings:draw", out)
-    counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    return int(any(finding.severity in counted for finding in report.findings))
+    named = Named(config, config_dir, kubelet_flags, state_dir, kubernetes_version)
+    return answered(Wishes(only, ignore, fail_on, policy_file, wait, timeout, output, out, root, machine), look)
 
 
 class Named(NamedTuple):

@@ -31,7 +31,7 @@ def draw(console: Console, report: Report) -> None:
     if report.findings:
         console.print()
     version = f"; Kubernetes {report.kubernetes_version}{_assumed(report)}" if report.kubernetes_version else ""
-    console.print(Text(_summary(report) + version))
+    console.print(Text(_summary(report) + version + _policy(report)))
     for line in _not_looked_at(report):
         console.print(Text(printable(line)))
     if report.findings:
@@ -52,6 +52,10 @@ def _summary(report: Report) -> str:
 
 def _assumed(report: Report) -> str:
     return " (assumed: --kubernetes-version names another)" if report.version_from == "assumed" else ""
+
+
+def _policy(report: Report) -> str:
+    return f"; policy {printable(report.policy)}" if report.policy else ""
 
 
 def _not_looked_at(report: Report) -> list[str]:

@@ -1,0 +1,199 @@
+"""How verify answers: with the checks that were asked for, when there is an answer to give, in the format wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from numalign.cli.files import emit, emit_document, read_file
+from numalign.cli.source import open_host
+from numalign.errors import CannotRead, NumalignError, WrongUsage
+
+if TYPE_CHECKING:
+    from numalign.checks import Report
+    from numalign.checks.answer import Answer
+    from numalign.checks.finding import Severity
+    from numalign.checks.policy import VerifyPolicy
+    from numalign.machine import Machine
+
+__all__ = ["Policy", "Seen", "Wishes", "answered"]
+
+_POLICY_FILE = "etc/numalign/verify.yaml"
+_MAX_POLICY = 1 << 20
+_TIMEOUT = 60.0
+_FOR_OTHERS = 0o644
+_COLLECTED = ("prometheus", "nfd")
+"""Formats whose files another user's process picks up."""
+
+
+class Wishes(NamedTuple):
+    """The options of verify that say how to answer, by their names."""
+
+    only: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    fail_on: str | None = None
+    policy_file: str | None = None
+    wait: str | None = None
+    timeout: str | None = None
+    output: str = "text"
+    out: str | None = None
+    root: str | None = None
+    machine: str | None = None
+
+
+class Seen(NamedTuple):
+    """What one look at the node gave."""
+
+    report: Report
+    machine: Machine
+
+
+class Policy(NamedTuple):
+    """The policy that holds, and the file that it is from (None: there is none)."""
+
+    content: VerifyPolicy
+    path: str | None
+
+    @property
+    def expected_machine(self) -> str | None:
+        """The file of the machine that is expected; a relative one is beside the policy's own."""
+        named = self.content.expect.machine
+        return named if named is None or self.path is None else os.path.join(os.path.dirname(self.path), named)
+
+
+def answered(wishes: Wishes, look: Callable[[Policy], Seen]) -> int:
+    """Looks, waits where that was asked for, and prints the answer once; gives the exit status.
+
+    Raises WrongUsage or CannotRead, unless the node-problem-detector asked, which wants a line and 2.
+    """
+    if wishes.output != "npd":
+        return _answered(wishes, look, status=CannotRead.exit_status)
+    from numalign.report.npd import UNKNOWN, line
+
+    try:
+        return _answered(wishes, look, status=UNKNOWN)
+    except NumalignError as error:
+        emit(line(error.message).encode(), wishes.out)
+        return UNKNOWN
+
+
+def _answered(wishes: Wishes, look: Callable[[Policy], Seen], status: int) -> int:
+    from numalign.cli.waiting import deadline, seconds
+
+    wait = 0.0 if wishes.wait is None else seconds(wishes.wait, "--wait")
+    if wishes.wait is not None and wishes.machine is not None:
+        raise WrongUsage("--wait waits for a host, which --machine is not", hint="leave one of them out")
+    timeout = _TIMEOUT if wishes.timeout is None else seconds(wishes.timeout, "--timeout")
+    if timeout <= 0:
+        raise WrongUsage(f"--timeout {wishes.timeout} leaves no time", hint="--timeout 60s")
+    to_file = wishes.out is not None and wishes.out != "-"
+    with deadline(wait + timeout, status, on_stdout=wishes.output == "npd"):
+        policy = _policy(wishes)
+        answer = _waited(wishes, wait, lambda: _answer(wishes, policy, look(policy)))
+        if to_file:
+            _print(answer, wishes)
+    if not to_file:
+        _print(answer, wishes)  # a reader may take its time
+    return int(not answer.holds)
+
+
+def _waited(wishes: Wishes, wait: float, look: Callable[[], Answer]) -> Answer:
+    """The first look, or with --wait the one that sees everything, or the last."""
+    if not wait:
+        return look()
+    from numalign.cli.waiting import until
+    from numalign.probe.watch import Watch
+
+    with contextlib.closing(Watch(open_host(wishes.root or "/"))) as watch, _progress(wait) as tell:
+        return until(look, wait, watch, tell)
+
+
+@contextlib.contextmanager
+def _progress(wait: float) -> Iterator[Callable[[str], None]]:
+    """Says on a terminal what is waited for, in one line, which is gone in the end."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda missing: None
+        return
+    from numalign.words import printable
+
+    begin = time.monotonic()
+
+    def tell(missing: str) -> None:
+        line = f"waiting, {time.monotonic() - begin:.0f} of {wait:g} s: {printable(missing)}"
+        width = max(os.get_terminal_size(sys.stderr.fileno()).columns or 80, 20) - 1
+        print(f"\r\x1b[K{line[:width]}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield tell
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _policy(wishes: Wishes) -> Policy:
+    """The policy that was named, else the host's own, else none. Raises CannotRead."""
+    from numalign.checks.policy import NO_POLICY, read_policy
+
+    if wishes.policy_file is not None:
+        shown = "standard input" if wishes.policy_file == "-" else wishes.policy_file
+        return Policy(read_policy(read_file(wishes.policy_file, _MAX_POLICY), shown), shown)
+    if wishes.machine is not None:
+        return Policy(NO_POLICY, None)
+    root = wishes.root or "/"
+    shown = os.path.join(root, _POLICY_FILE)
+    try:
+        data = open_host(root).read(_POLICY_FILE, _MAX_POLICY)
+    except OSError as error:
+        reason = error.strerror or os.strerror(error.errno or 0)
+        raise CannotRead(f"{shown}: {reason}", hint="--policy-file names another") from error
+    return Policy(NO_POLICY, None) if data is None else Policy(read_policy(data, shown), shown)
+
+
+def _answer(wishes: Wishes, policy: Policy, seen: Seen) -> Answer:
+    """The answer to what was seen, of the checks that were asked for. Raises WrongUsage."""
+    from numalign.checks.answer import Answer
+    from numalign.checks.choice import by_id, chosen
+    from numalign.checks.pages import rule
+
+    content = policy.content
+    only, ignore = _ids("--only", wishes.only), _ids("--ignore", wishes.ignore)
+    report = chosen(seen.report, only or content.only, ignore or content.ignore, content.severities)
+    if not report.checks:
+        raise WrongUsage("no check is left", hint="--only and --ignore, or the policy, leave all of them out")
+    rules = {outcome.id: rule(outcome.id) for outcome in report.checks} if wishes.output in _WITH_RULES else {}
+    for id, instead in by_id(content.severities).items():
+        if id in rules:
+            rules[id] = rules[id]._replace(severity=instead)
+    severity: Severity = wishes.fail_on or content.fail_on or "error"  # type: ignore[assignment]
+    report = msgspec.structs.replace(report, policy=policy.path)
+    return Answer(report=report, machine=seen.machine, fail_on=severity, at=time.time(), rules=rules)
+
+
+def _ids(flag: str, lists: tuple[str, ...]) -> tuple[str, ...]:
+    """The ids and globs of an option's comma-separated lists. Raises WrongUsage where one fits no check."""
+    from numalign.checks.choice import unknown
+
+    patterns = tuple(pattern.strip() for text in lists for pattern in text.split(","))
+    for pattern in patterns:
+        wrong = unknown(pattern)
+        if wrong is not None:
+            raise WrongUsage(f"{flag}: there is no check {pattern or 'without a name'}", hint=wrong)
+    return patterns
+
+
+_WITH_RULES = ("sarif", "prometheus")
+"""Formats that say what a check is about, whatever came of it."""
+
+
+def _print(answer: Answer, wishes: Wishes) -> None:
+    if wishes.output in ("text", "json"):
+        emit_document(answer.report, wishes.output, "findings:draw", wishes.out)
+        return
+    text: str = import_module(f"numalign.report.{wishes.output}").text(answer)
+    emit(text.encode("utf-8", "replace"), wishes.out, mode=_FOR_OTHERS if wishes.output in _COLLECTED else None)
