@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numalign.checks import Report
     from numalign.checks.answer import Answer
     from numalign.checks.finding import Severity
-    from numalign.checks.policy import VerifyPolicy
+    from numalign.checks.policy import Expect, VerifyPolicy
     from numalign.machine import Machine
 
 __all__ = ["Policy", "Seen", "Wishes", "answered"]
@@ -56,16 +56,31 @@ class Seen(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """The policy that holds, and the file that it is from (None: there is none)."""
+    """The policy that holds, the file that it is from (None: there is none), and the root that its paths are below."""
 
     content: VerifyPolicy
-    path: str | None
+    path: str | None = None
+    root: str = "/"
 
-    @property
-    def expected_machine(self) -> str | None:
-        """The file of the machine that is expected; a relative one is beside the policy's own."""
-        named = self.content.expect.machine
-        return named if named is None or self.path is None else os.path.join(os.path.dirname(self.path), named)
+    def expected(self, gpus: int | None, nics: int | None, machine: str | None) -> Expect:
+        """What is expected of the node: what the options say, and where they say nothing, the policy; the file of the
+        machine as a path to read."""
+        from numalign.checks.policy import Expect
+
+        own = self.content.expect
+        return Expect(
+            gpus=own.gpus if gpus is None else gpus,
+            nics=own.nics if nics is None else nics,
+            machine=self._beside(own.machine) if machine is None else machine,
+        )
+
+    def _beside(self, file: str | None) -> str | None:
+        """A file that the policy names: an absolute one is below the root, a relative one beside the policy."""
+        if file is None or self.path is None:
+            return None
+        if file.startswith("/"):
+            return os.path.join(self.root, file.lstrip("/"))
+        return os.path.join(os.path.dirname(self.path), file)
 
 
 def answered(wishes: Wishes, look: Callable[[Policy], Seen]) -> int:
@@ -144,7 +159,7 @@ def _policy(wishes: Wishes) -> Policy:
         shown = "standard input" if wishes.policy_file == "-" else wishes.policy_file
         return Policy(read_policy(read_file(wishes.policy_file, _MAX_POLICY), shown), shown)
     if wishes.machine is not None:
-        return Policy(NO_POLICY, None)
+        return Policy(NO_POLICY)
     root = wishes.root or "/"
     shown = os.path.join(root, _POLICY_FILE)
     try:
@@ -152,7 +167,7 @@ def _policy(wishes: Wishes) -> Policy:
     except OSError as error:
         reason = error.strerror or os.strerror(error.errno or 0)
         raise CannotRead(f"{shown}: {reason}", hint="--policy-file names another") from error
-    return Policy(NO_POLICY, None) if data is None else Policy(read_policy(data, shown), shown)
+    return Policy(NO_POLICY) if data is None else Policy(read_policy(data, shown), shown, root)
 
 
 def _answer(wishes: Wishes, policy: Policy, seen: Seen) -> Answer:

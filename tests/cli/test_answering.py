@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numalign.checks.policy import VerifyPolicy, policy_schema, read_policy
+from numalign.checks.policy import NO_POLICY, Expect, VerifyPolicy, policy_schema, read_policy
+from numalign.cli.answering import Policy
 from numalign.errors import CannotRead
 from tests.conftest import Run
 
@@ -162,6 +163,17 @@ def test_a_policy_that_cannot_be_read_is_said(run: Run, tree: Callable[[str], Pa
     assert run(*words, "nowhere.yaml", stdin=b"").stderr == "numalign: nowhere.yaml: No such file or directory\n"
     (tmp_path / "large.yaml").write_bytes(b"#" * (1 << 20) + b"#")
     assert run(*words, "large.yaml", stdin=b"").stderr == "numalign: large.yaml: larger than 1 MiB\n"
+
+
+def test_what_is_expected_is_of_the_options_else_of_the_policy() -> None:
+    content = read_policy((POLICY + "expect: {gpus: 8, machine: accepted.json}\n").encode(), "p.yaml")
+    policy = Policy(content, "/etc/numalign/verify.yaml")
+    assert policy.expected(None, None, None) == Expect(gpus=8, machine="/etc/numalign/accepted.json")
+    assert policy.expected(0, 10, "m.json") == Expect(gpus=0, nics=10, machine="m.json")
+    content = read_policy((POLICY + "expect: {machine: /srv/accepted.json}\n").encode(), "p.yaml")
+    below = Policy(content, "/host/etc/numalign/verify.yaml", "/host")
+    assert below.expected(None, None, None) == Expect(machine="/host/srv/accepted.json")
+    assert Policy(NO_POLICY).expected(None, None, None) == Expect()
 
 
 def test_the_published_schema_is_the_policys() -> None:
