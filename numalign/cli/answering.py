@@ -108,6 +108,7 @@ def _answered(wishes: Wishes, look: Callable[[Policy], Seen], status: int) -> in
     timeout = _TIMEOUT if wishes.timeout is None else seconds(wishes.timeout, "--timeout")
     if timeout <= 0:
         raise WrongUsage(f"--timeout {wishes.timeout} leaves no time", hint="--timeout 60s")
+    wishes = wishes._replace(only=_ids("--only", wishes.only), ignore=_ids("--ignore", wishes.ignore))
     to_file = wishes.out is not None and wishes.out != "-"
     with deadline(wait + timeout, status, on_stdout=wishes.output == "npd"):
         policy = _policy(wishes)
@@ -177,8 +178,8 @@ def _answer(wishes: Wishes, policy: Policy, seen: Seen) -> Answer:
     from numalign.checks.pages import rule
 
     content = policy.content
-    only, ignore = _ids("--only", wishes.only), _ids("--ignore", wishes.ignore)
-    report = chosen(seen.report, only or content.only, ignore or content.ignore, content.severities)
+    only, ignore = wishes.only or content.only, wishes.ignore or content.ignore
+    report = chosen(seen.report, only, ignore, content.severities)
     if not report.checks:
         raise WrongUsage("no check is left", hint="--only and --ignore, or the policy, leave all of them out")
     rules = {outcome.id: rule(outcome.id) for outcome in report.checks} if wishes.output in _WITH_RULES else {}
@@ -191,7 +192,7 @@ def _answer(wishes: Wishes, policy: Policy, seen: Seen) -> Answer:
 
 
 def _ids(flag: str, lists: tuple[str, ...]) -> tuple[str, ...]:
-    """The ids and globs of an option's comma-separated lists. Raises WrongUsage where one fits no check."""
+    """The ids and globs of an option's comma-separated lists, one each. Raises WrongUsage where one fits no check."""
     from numalign.checks.choice import unknown
 
     patterns = tuple(pattern.strip() for text in lists for pattern in text.split(","))

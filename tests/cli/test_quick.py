@@ -16,7 +16,8 @@ from tests.conftest import Run
 WORDS = ("inspect", "verify", "render", "kubelet-config", "snapshot", "-o", "--output", "json", "text", "--output=tree",
          "--root", "--root=/x", "/y", "-", "--", "--machine", "--nvml", "auto", "--redact", "--redact=1", "--help",
          "--reserved-cpus", "0-1", "--out", "", "-ojson", "--fail-on", "warning", "-x", "a.tar.gz",
-         "plan", "--shares", "--option", "a=b", "--option=c=d", "--policy", "none")  # fmt: skip
+         "plan", "--shares", "--option", "a=b", "--option=c=d", "--policy", "none",
+         "--only", "gpu-*", "--ignore=a,b", "--wait=2m", "--policy-file")  # fmt: skip
 
 
 def by_typer(words: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ import pytest
 
 from numalign.probe.host import Host
 from numalign.probe.watch import Watch
+from tests import nvml_stub
 from tests.conftest import Run
 
 GOOD = """\
@@ -99,6 +100,11 @@ def test_a_root_that_is_not_there_is_not_waited_for(run: Run) -> None:
     assert (done.returncode, done.stderr.splitlines()[0]) == (3, "numalign: --root /nowhere does not exist")
 
 
+def test_a_misspelt_check_is_told_before_the_waiting(run: Run, root: Path) -> None:
+    done = run("verify", "--root", root, "--wait", "10m", "--only", "gpu-lots")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "numalign: --only: there is no check gpu-lots")
+
+
 def test_a_machine_out_of_a_file_is_not_waited_for(run: Run) -> None:
     done = run("verify", "--machine", "m.json", "--wait", "10m")
     assert (done.returncode, done.stdout) == (2, "")
@@ -150,6 +156,21 @@ def test_a_fifo_where_the_kubelets_file_should_be_does_not_hang(run: Run, root: 
     os.mkfifo(root / "var/lib/kubelet/config.yaml")
     done = run("verify", "--root", root, timeout=20)
     assert (done.returncode, done.stdout) == (3, "")
+
+
+def test_a_driver_that_hangs_is_not_waited_for(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    root = tmp_path / "dgx"
+    shutil.copytree(tree("dgx-h100"), root, symlinks=True)
+    boot = root / "proc/sys/kernel/random/boot_id"  # as a container has the host's root mounted
+    boot.parent.mkdir(parents=True)
+    boot.write_text(Path("/proc/sys/kernel/random/boot_id").read_text())
+    library, said = nvml_stub.build(tmp_path), nvml_stub.settings(tmp_path, {"hang": "nvmlInit_v2"})
+    done = run("verify", "--root", root, "--config", "-", "--timeout", "2s", stdin=GOOD.encode(), timeout=15,
+               env=nvml_stub.environment(library, said))  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("numalign: verify did not end within 2 s")
+    listed = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
+    assert [line for line in listed.splitlines() if "nvml_worker" in line and line.split()[0] == "1"] == []
 
 
 def test_those_that_were_asked_do_not_outlive_it(tmp_path: Path) -> None:
