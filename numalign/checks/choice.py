@@ -10,6 +10,7 @@ import msgspec
 
 from numalign.checks import Report
 from numalign.checks.finding import SEVERITIES, Severity
+from numalign.checks.itself import SELF
 from numalign.checks.table import all_ids
 
 __all__ = ["by_id", "chosen", "matching", "unknown"]
@@ -23,14 +24,19 @@ def unknown(pattern: str) -> str | None:
     """
     if matching((pattern,)):
         return None
-    near = get_close_matches(pattern, all_ids(), n=1)
+    near = get_close_matches(pattern, _known(), n=1)
     return f"did you mean {near[0]}?" if near else "numalign checks list has them"
 
 
 def matching(patterns: Iterable[str]) -> frozenset[str]:
     """The ids of the checks that any of the ids or globs fits."""
     wanted = tuple(patterns)
-    return frozenset(id for id in all_ids() if any(fnmatchcase(id, pattern) for pattern in wanted))
+    return frozenset(id for id in _known() if any(fnmatchcase(id, pattern) for pattern in wanted))
+
+
+def _known() -> list[str]:
+    """The ids of all checks, those of a container among them."""
+    return [*all_ids(), *(check.id for check in SELF)]
 
 
 def by_id(severities: Mapping[str, Severity]) -> dict[str, Severity]:

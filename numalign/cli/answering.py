@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numalign.checks import Report
     from numalign.checks.answer import Answer
     from numalign.checks.finding import Severity
-    from numalign.checks.policy import Expect, VerifyPolicy
+    from numalign.checks.policy import VerifyPolicy
     from numalign.machine import Machine
 
 __all__ = ["Policy", "Seen", "Wishes", "answered"]
@@ -62,17 +62,14 @@ class Policy(NamedTuple):
     path: str | None = None
     root: str = "/"
 
-    def expected(self, gpus: int | None, nics: int | None, machine: str | None) -> Expect:
-        """What is expected of the node: what the options say, and where they say nothing, the policy; the file of the
+    def expected(
+        self, gpus: str | None, nics: str | None, file: str | None
+    ) -> tuple[str | None, str | None, str | None]:
+        """--expect-gpus, --expect-nics and --expect: as they are given, else as the policy has them; the file of the
         machine as a path to read."""
-        from numalign.checks.policy import Expect
-
         own = self.content.expect
-        return Expect(
-            gpus=own.gpus if gpus is None else gpus,
-            nics=own.nics if nics is None else nics,
-            machine=self._beside(own.machine) if machine is None else machine,
-        )
+        own_gpus, own_nics = (None if number is None else str(number) for number in (own.gpus, own.nics))
+        return gpus or own_gpus, nics or own_nics, file or self._beside(own.machine)
 
     def _beside(self, file: str | None) -> str | None:
         """A file that the policy names: an absolute one is below the root, a relative one beside the policy."""

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numalign.checks.policy import NO_POLICY, Expect, VerifyPolicy, policy_schema, read_policy
+from numalign.checks.policy import NO_POLICY, VerifyPolicy, policy_schema, read_policy
 from numalign.cli.answering import Policy
 from numalign.errors import CannotRead
 from tests.conftest import Run
@@ -62,6 +62,16 @@ def test_what_is_ignored_does_not_count_and_is_not_shown(report: Report) -> None
     assert (status, [severity for _, severity in findings if severity == "error"]) == (0, [])
     assert everything[2] - checks == set(ERRORS)
     assert report("--only", "field-*", "--ignore", "field-ignored")[2] == {"field-repeated"}
+
+
+def test_the_checks_of_a_container_are_chosen_too(run: Run, tree: Callable[[str], Path]) -> None:
+    words = ("verify", "--self", "--root", tree("dgx-h100"), "-o", "json")
+    everything = [outcome["id"] for outcome in json.loads(run(*words).stdout)["checks"]]
+    left = json.loads(run(*words, "--ignore", everything[0]).stdout)["checks"]
+    assert [outcome["id"] for outcome in left] == everything[1:]
+    for output in ("junit", "sarif", "prometheus", "nfd", "npd"):
+        done = run(*words[:-1], output)
+        assert (done.returncode in (0, 1), done.stderr) == (True, "")
 
 
 @pytest.mark.parametrize(
@@ -143,8 +153,8 @@ def test_the_hosts_own_policy_holds_and_is_named(run: Run, tree: Callable[[str],
         ("apiVersion: numalign/v2\nkind: VerifyPolicy\n", "p.yaml:1: apiVersion: Invalid enum value 'numalign/v2'"),
         (POLICY + "ignore: [\n", "p.yaml:4:1: "),
         (POLICY + "ignore: !!python/object/apply:os.system [reboot]\n", "p.yaml:3: there is no check reboot"),
-        (POLICY + "ignore: &a [*a]\n", "p.yaml:3:13: anchor 'a' is not known here, or contains itself"),
-        (POLICY + "ignore: ['\x1b[2J']\n", "p.yaml: no YAML: unacceptable character #x001b"),
+        (POLICY + "ignore: &a [*a]\n", "p.yaml:3:13: anchor 'a' value contains itself"),
+        (POLICY + "ignore: ['\x1b[2J']\n", "p.yaml:3:11: control characters are not allowed"),
         (POLICY + 'ignore: ["\\e[2J"]\n', "p.yaml:3: there is no check \\x1b[2J"),
         ("", "p.yaml: Expected `object`, got `null`"),
     ],
@@ -168,12 +178,12 @@ def test_a_policy_that_cannot_be_read_is_said(run: Run, tree: Callable[[str], Pa
 def test_what_is_expected_is_of_the_options_else_of_the_policy() -> None:
     content = read_policy((POLICY + "expect: {gpus: 8, machine: accepted.json}\n").encode(), "p.yaml")
     policy = Policy(content, "/etc/numalign/verify.yaml")
-    assert policy.expected(None, None, None) == Expect(gpus=8, machine="/etc/numalign/accepted.json")
-    assert policy.expected(0, 10, "m.json") == Expect(gpus=0, nics=10, machine="m.json")
-    content = read_policy((POLICY + "expect: {machine: /srv/accepted.json}\n").encode(), "p.yaml")
+    assert policy.expected(None, None, None) == ("8", None, "/etc/numalign/accepted.json")
+    assert policy.expected("0", "10", "m.json") == ("0", "10", "m.json")
+    content = read_policy((POLICY + "expect: {gpus: 0, machine: /srv/accepted.json}\n").encode(), "p.yaml")
     below = Policy(content, "/host/etc/numalign/verify.yaml", "/host")
-    assert below.expected(None, None, None) == Expect(machine="/host/srv/accepted.json")
-    assert Policy(NO_POLICY).expected(None, None, None) == Expect()
+    assert below.expected(None, None, None) == ("0", None, "/host/srv/accepted.json")
+    assert Policy(NO_POLICY).expected(None, None, None) == (None, None, None)
 
 
 def test_the_published_schema_is_the_policys() -> None:
