@@ -21,7 +21,7 @@ LAYERS = (
     ("shares",),
     ("reserve_memory",),
     ("kubelet", "probe"),
-    ("reserve",),
+    ("reserve", "compare"),
     ("words", "links", "fingerprint"),
     ("machine", "bdf"),
     ("cpuset", "errors", "quantity"),

@@ -45,6 +45,7 @@ def test_it_passes_as_it_is(testnode: MakeNode, run: Run) -> None:
     node = testnode()
     node.kubelet()
     node.cpu_state({}, "0-223")
+    node.listen("device-plugins/nvidia-gpu.sock")
     found = node.verify(run)
     assert (found.exit_status, found.report["kubernetesVersion"]) == (0, "1.34")
     assert found.status("gpu-lost") == found.status("cpu-state-differs") == "passed"

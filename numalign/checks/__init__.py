@@ -15,7 +15,7 @@ from numalign.checks import configuration
 from numalign.checks.finding import SEVERITIES, Check, Finding, Gap, Node, Subject, T
 from numalign.checks.itself import SELF, Own
 from numalign.checks.remedy import in_flags
-from numalign.checks.table import CHECKS, KUBELETS_OWN, LOADING, NODE_CHECKS, all_ids
+from numalign.checks.table import ANY_CONFIGURATION, CHECKS, KUBELETS_OWN, LOADING, NODE_CHECKS, all_ids
 from numalign.kubelet.document import Document, Refused
 from numalign.kubelet.problem import Stage
 from numalign.kubelet.rules import problems
@@ -24,7 +24,7 @@ from numalign.kubelet.static_cpus import reserved_cpus
 from numalign.kubelet.view import kubelet_view
 from numalign.machine import Machine
 
-__all__ = ["Outcome", "Report", "VersionFrom", "judge", "judge_refused", "judge_self"]
+__all__ = ["Outcome", "Report", "VersionFrom", "judge", "judge_node", "judge_refused", "judge_self"]
 
 _NOT_LOADED = Gap("not-looked-at", "the kubelet does not load the configuration")
 _STOPS_AT = {"featureGates": "its feature gates", "validate": "validation", "start": "its start"}
@@ -89,6 +89,12 @@ def judge_refused(node: Node, error: Refused, source: str, minor: int, version_f
     unseen = dict.fromkeys(set(all_ids()) - of_node - set(LOADING), _NOT_LOADED)
     found.append(configuration.refused(error, source))
     return _report(node, source, (minor, version_from), found, {**unseen, **gaps})
+
+
+def judge_node(node: Node) -> Report:
+    """The report on a node of which no configuration is looked at."""
+    found, gaps = _made(ANY_CONFIGURATION, node)
+    return _reported(node.machine, found, gaps, sorted(id for check in ANY_CONFIGURATION for id in check.ids))
 
 
 def _made(checks: Iterable[Check[T]], of: T) -> tuple[list[Finding], Gaps]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from numalign.checks.finding import Finding, Subject
+from numalign.checks.finding import Finding, State, Subject
 
-__all__ = ["cpus", "devices"]
+__all__ = ["cpus", "devices", "registered"]
 
 _CPUS = "dra.cpu"
 _DEVICES = {
@@ -22,7 +22,7 @@ _DEVICES = {
 
 def cpus(subject: Subject) -> Iterator[Finding]:
     """A DRA driver for CPUs beside the static CPU manager: two that hand out the same CPUs."""
-    if subject.settings.cpu_policy == "static" and _registered(subject, _CPUS):
+    if subject.settings.cpu_policy == "static" and registered(subject.state, _CPUS):
         yield Finding(
             id="dra-cpus",
             severity="error",
@@ -38,7 +38,7 @@ def devices(subject: Subject) -> Iterator[Finding]:
     if subject.settings.topology_policy == "none":
         return
     for driver, what in _DEVICES.items():
-        if _registered(subject, driver):
+        if registered(subject.state, driver):
             yield Finding(
                 id="dra-devices",
                 severity="warning",
@@ -49,5 +49,6 @@ def devices(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _registered(subject: Subject, driver: str) -> bool:
-    return any(name == f"{driver}.sock" or name.startswith(f"{driver}-") for name in subject.state.plugins)
+def registered(state: State, driver: str) -> bool:
+    """Whether the driver's socket lies in the directory of plugins."""
+    return any(name == f"{driver}.sock" or name.startswith(f"{driver}-") for name in state.plugins)

@@ -7,6 +7,7 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
+from numalign.checks.resources import NOT_ASKED, Resources
 from numalign.cpuset import CpuSet
 from numalign.kubelet.document import Document
 from numalign.kubelet.settings import Settings
@@ -15,8 +16,8 @@ from numalign.machine import Machine
 from numalign.probe.kubelet import NO_STATE, Process, State
 from numalign.probe.system import NO_SYSTEM, Health, System
 
-__all__ = ["NO_STATE", "SEVERITIES", "Check", "Finding", "Gap", "Node", "Running", "Severity", "State", "Subject"]
-__all__ += ["unseen"]
+__all__ = ["NO_STATE", "SEVERITIES", "Check", "Expected", "Finding", "Gap", "Node", "Running", "Severity", "State"]
+__all__ += ["Subject", "unseen"]
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -43,6 +44,19 @@ class Gap(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Expected(msgspec.Struct, frozen=True):
+    """What the machine should be: numbers of GPUs and of NICs (physical functions), and a map of it; None: anything.
+
+    `source` and `machine_source` say where that was said.
+    """
+
+    gpus: int | None = None
+    nics: int | None = None
+    machine: Machine | None = None
+    source: str = "command line"
+    machine_source: str = ""
+
+
 class Running(msgspec.Struct, frozen=True):
     """The kubelet that runs on the node, if one does.
 
@@ -58,12 +72,15 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """The node beside its configuration: the machine, what a kubelet left on it, the system, the running kubelet."""
+    """The node beside its configuration: the machine, what a kubelet left on it, the system, the running kubelet and
+    what it says, and what is expected."""
 
     machine: Machine
     state: State = NO_STATE
     system: System = NO_SYSTEM
     running: Running | None = None
+    resources: Resources = NOT_ASKED
+    expected: Expected = Expected()
 
 
 class Subject(msgspec.Struct, frozen=True):

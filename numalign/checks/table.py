@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from numalign.checks import configuration, dra, memory, policies, reserved
+from numalign.checks.assignments import ASSIGNMENTS
+from numalign.checks.devices import DEVICES
+from numalign.checks.expected import EXPECTED
 from numalign.checks.finding import Check, Gap, Node, Subject
+from numalign.checks.gaps import no_folder, unreadable
 from numalign.checks.hardware import HARDWARE
+from numalign.checks.pods import PODS
 from numalign.checks.running import RUNNING, RUNNING_NODE
 from numalign.checks.system import SYSTEM
 from numalign.kubelet.checkpoint import CPU_FILE, MEMORY_FILE
 from numalign.kubelet.problem import Stage
 from numalign.probe.kubelet import PLUGINS
 
-__all__ = ["CHECKS", "KUBELETS_OWN", "LOADING", "NODE_CHECKS", "all_ids"]
+__all__ = ["ANY_CONFIGURATION", "CHECKS", "KUBELETS_OWN", "LOADING", "NODE_CHECKS", "all_ids"]
 
-NODE_CHECKS: tuple[Check[Node], ...] = (*HARDWARE, *RUNNING_NODE)
+ANY_CONFIGURATION: tuple[Check[Node], ...] = (*HARDWARE, *EXPECTED, *DEVICES)
+"""Checks that need no configuration to be there."""
+NODE_CHECKS: tuple[Check[Node], ...] = (*ANY_CONFIGURATION, *RUNNING_NODE)
 """Checks of the node, which are made whatever its configuration is."""
 
 LOADING = ("config-not-loaded",)
@@ -96,13 +103,6 @@ def _no_drop_ins(subject: Subject) -> Gap | None:
     return None if subject.document.drop_ins else Gap("not-applicable", "no drop-ins")
 
 
-def _no_folder(subject: Subject) -> Gap | None:
-    state = subject.state
-    if "" in state.problems:
-        return Gap("not-looked-at", f"{state.folder}: {state.problems['']}")
-    return None if state.folder else Gap("not-looked-at", "no directory of a kubelet")
-
-
 def _no_cpu_state(subject: Subject) -> Gap | None:
     return _no_file(subject, CPU_FILE)
 
@@ -112,20 +112,14 @@ def _no_memory_state(subject: Subject) -> Gap | None:
 
 
 def _no_plugins(subject: Subject) -> Gap | None:
-    return _no_folder(subject) or _unreadable(subject, PLUGINS)
+    return no_folder(subject.state) or unreadable(subject.state, PLUGINS)
 
 
 def _no_file(subject: Subject, name: str) -> Gap | None:
-    gap = _no_folder(subject) or _unreadable(subject, name)
+    gap = no_folder(subject.state) or unreadable(subject.state, name)
     if gap is None and name not in subject.state.files:
         return Gap("not-applicable", f"no {name}")
     return gap
-
-
-def _unreadable(subject: Subject, name: str) -> Gap | None:
-    """Why something in the kubelet's directory could not be read, if so."""
-    reason = subject.state.problems.get(name)
-    return Gap("not-looked-at", f"{subject.state.folder}/{name}: {reason}") if reason else None
 
 
 CHECKS: tuple[Check[Subject], ...] = (
@@ -160,6 +154,8 @@ CHECKS: tuple[Check[Subject], ...] = (
     Check(("dra-devices",), dra.devices, _no_plugins),
     *RUNNING,
     *SYSTEM,
+    *PODS,
+    *ASSIGNMENTS,
 )
 """Checks of a configuration that is loaded, beyond what the kubelet itself refuses."""
 

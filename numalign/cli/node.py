@@ -58,6 +58,13 @@ class Kubelet:
 
         return version_of(self.host, self.process) if self.host is not None else None
 
+    @property
+    def folder(self) -> str:
+        """The directory in which it keeps its state and its sockets."""
+        from numalign.kubelet.running import DEFAULT_FOLDER
+
+        return self.invocation.folder if self.invocation else DEFAULT_FOLDER
+
 
 class Configuration(NamedTuple):
     """What makes a configuration: the file (path, content) if any, the drop-ins by path, the values of each flag."""
@@ -120,7 +127,6 @@ def read_configuration(
 def read_state(state_dir: str | None, kubelet: Kubelet, root: str | None) -> State:
     """What lies in the kubelet's directory: the one named, else that of the host or snapshot; a Machine document has
     none. Raises CannotRead where the named one is no directory."""
-    from numalign.kubelet.running import DEFAULT_FOLDER
     from numalign.probe.host import Host
     from numalign.probe.kubelet import NO_STATE, Place, read_state
 
@@ -130,8 +136,7 @@ def read_state(state_dir: str | None, kubelet: Kubelet, root: str | None) -> Sta
         return read_state(Place(Host(state_dir), "", state_dir.rstrip("/") or "/"), named=True)
     if kubelet.host is None:
         return NO_STATE
-    folder = kubelet.invocation.folder if kubelet.invocation else DEFAULT_FOLDER
-    return read_state(_host_place(kubelet.host, folder, root))
+    return read_state(_host_place(kubelet.host, kubelet.folder, root))
 
 
 def version(kubernetes_version: str | None, kubelet: Kubelet) -> Version:

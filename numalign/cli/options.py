@@ -118,6 +118,8 @@ COMMANDS: tuple[Command, ...] = (
             "numalign verify --config kubelet.yaml --machine node.tar.gz",
             "numalign verify --self                in a container: is what it was given on one NUMA node?",
             "numalign verify --wait 120s --ignore gpu-request-limit",
+            "numalign verify --pods                are the running pods aligned?",
+            "numalign verify --expect accepted.json --expect-gpus 8",
         ),
         file="--config",
     ),
@@ -308,6 +310,18 @@ OPTIONS: dict[str, Option] = {
     ),
     "node_name": Option(("--node",), "The node's name for --kubeconfig [default: the host's].", metavar="NAME"),
     "itself": Option(("--self",), "Check what this very container was given, and no configuration.", takes="flag"),
+    "pods": Option(
+        ("--pods",), "Also check what the running pods hold, by the kubelet's pod-resources API.", takes="flag"
+    ),
+    "expect": Option(
+        ("--expect",),
+        "What the machine was when it was accepted: a Machine document or a snapshot (- for standard input).",
+        metavar="FILE",
+    ),
+    "expect_gpus": Option(("--expect-gpus",), "How many GPUs the machine should have.", metavar="N"),
+    "expect_nics": Option(
+        ("--expect-nics",), "How many NICs it should have, in physical functions (ports).", metavar="N"
+    ),
     "fail_on": Option(
         ("--fail-on",),
         "The lowest severity that makes the exit status 1 [default: error].",

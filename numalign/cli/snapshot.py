@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from numalign.cli.files import emit, read_file
 from numalign.cli.node import Kubelet, read_configuration, read_running, read_state, version
+from numalign.cli.resources import read_resources
 from numalign.cli.source import nvml_mode
 from numalign.errors import CannotRead, NumalignError
 
@@ -62,7 +63,7 @@ def _record_kubelet(recorder: Recorder) -> None:
 
     kubelet = Kubelet(recorder)
     version(None, kubelet)
-    read_state(None, kubelet, None)
+    read_resources(kubelet, read_state(None, kubelet, None), pods=True)
     read_system(recorder, kubelet.process, irqs=True)
     with contextlib.suppress(NumalignError):
         read_running(kubelet, read_configuration(None, None, None, kubelet, None).files, {}, None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _CONFIGURATION = "numalign verify --config names one; --machine wants a snapshot or a Machine document"
 _WANTED = "numalign snapshot and numalign inspect -o json write what --machine reads"
 
-__all__ = ["load", "load_machine", "nvml_mode", "open_host"]
+__all__ = ["load", "load_machine", "nvml_mode", "open_host", "read_machine"]
 
 
 def load_machine(root: str | None, machine: str | None, nvml: str = "auto") -> Machine:
@@ -38,12 +38,19 @@ def load(root: str | None, machine: str | None, nvml: str = "auto") -> tuple[Mac
         return probe(host, nvml_mode(nvml)), host
     if root is not None and root != os.environ.get("NUMALIGN_ROOT"):
         raise WrongUsage("--root and --machine name two machines", hint="leave one of them out")
-    if os.path.isdir(machine):
-        raise CannotRead(f"--machine {machine} is a directory", hint=f"a root directory is read with --root {machine}")
-    data = read_file(machine)
+    return read_machine(machine, "--machine", nvml)
+
+
+def read_machine(file: str, option: str, nvml: str = "auto") -> tuple[Machine, Host | None]:
+    """The machine in a snapshot or a Machine document that an option names, and the snapshot. Raises CannotRead."""
+    from numalign.probe import probe
     from numalign.probe.snapshot import is_archive, unpack
 
-    name = "standard input" if machine == "-" else machine
+    if os.path.isdir(file):
+        hint = f"a root directory is read with --root {file}" if option == "--machine" else _WANTED
+        raise CannotRead(f"{option} {file} is a directory", hint=hint)
+    data = read_file(file)
+    name = "standard input" if file == "-" else file
     if is_archive(data[:512]):
         snapshot = unpack(data, name)
         return probe(snapshot, nvml_mode(nvml)), snapshot

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numalign.cli.answering import Policy, Seen, Wishes, answered
+from numalign.cli.expected import read_expected
 from numalign.cli.node import Configuration, Kubelet, read_configuration, read_running, read_state, version
+from numalign.cli.resources import read_resources
 from numalign.cli.source import load
 from numalign.errors import WrongUsage
 
 if TYPE_CHECKING:
     from numalign.checks import Report
+    from numalign.checks.finding import Expected
     from numalign.kubelet.document import Document, Refused
     from numalign.kubelet.settings import Settings
     from numalign.machine import Machine
@@ -39,24 +42,32 @@ def verify(
     root: str | None = None,
     machine: str | None = None,
     nvml: str = "auto",
+    pods: bool = False,
+    expect: str | None = None,
+    expect_gpus: str | None = None,
+    expect_nics: str | None = None,
     out: str | None = None,
 ) -> int:
     """Check the kubelet's configuration against the machine; the exit status is 1 where something does not hold."""
 
+    if itself:
+        _only_itself(config=config, state_dir=state_dir, kubelet_flags=kubelet_flags, kubeconfig=kubeconfig)
+    if [config, machine, expect].count("-") > 1:
+        raise WrongUsage("only one of --config, --machine and --expect can be -", hint="write the others to files")
+    named = Named(config, config_dir, kubelet_flags, state_dir, kubernetes_version)
+
     def look(policy: Policy) -> Seen:
+        wanted = Wanted(
+            expected=read_expected(*policy.expected(expect_gpus, expect_nics, expect)),
+            pods=pods,
+            configuration=_asks_for_configuration(only or policy.content.only),
+        )
         found, host = load(root, machine, nvml)
         if itself:
             return Seen(_of_itself(found), found)
         asked = Asked(kubeconfig, node_name or found.name) if kubeconfig else None
-        return Seen(_of_the_node(found, host, root, named, asked), found)
+        return Seen(_of_the_node(found, host, root, named, asked, wanted), found)
 
-    if itself:
-        for option, value in (("--config", config), ("--state-dir", state_dir), ("--kubelet-flags", kubelet_flags)):
-            if value is not None:
-                raise WrongUsage(
-                    f"--self looks at this container, {option} at the node's kubelet", hint="leave one out"
-                )
-    named = Named(config, config_dir, kubelet_flags, state_dir, kubernetes_version)
     return answered(Wishes(only, ignore, fail_on, policy_file, wait, timeout, output, out, root, machine), look)
 
 
@@ -77,24 +88,53 @@ class Asked(NamedTuple):
     node: str | None
 
 
-def _of_the_node(found: Machine, host: Host | None, root: str | None, named: Named, asked: Asked | None) -> Report:
+class Wanted(NamedTuple):
+    """What the machine should be, and whether pods, and a configuration, are looked at too."""
+
+    expected: Expected
+    pods: bool
+    configuration: bool
+
+
+def _asks_for_configuration(only: tuple[str, ...]) -> bool:
+    """Whether any of the checks that were asked for is about a configuration, which need not be there otherwise."""
+    if not only:
+        return True
+    from numalign.checks.choice import matching
+    from numalign.checks.table import ANY_CONFIGURATION
+
+    patterns = (pattern.strip() for text in only for pattern in text.split(","))
+    return not matching(patterns) <= {id for check in ANY_CONFIGURATION for id in check.ids}
+
+
+def _of_the_node(
+    found: Machine, host: Host | None, root: str | None, named: Named, asked: Asked | None, wanted: Wanted
+) -> Report:
     """The report on a node and its kubelet's configuration."""
     from msgspec import structs
 
-    from numalign.checks import judge, judge_refused
+    from numalign.checks import judge, judge_node, judge_refused
     from numalign.checks.finding import Node
     from numalign.kubelet.document import Refused
     from numalign.probe.system import read_system
 
     kubelet = Kubelet(host)
+    state = read_state(named.state_dir, kubelet, root)
+    node = Node(
+        machine=found,
+        state=state,
+        resources=read_resources(kubelet, state, pods=wanted.pods),
+        expected=wanted.expected,
+    )
+    if not wanted.configuration and named.config is None:
+        return judge_node(structs.replace(node, running=read_running(kubelet, (), {}, root)))
     minor, told_by = version(named.kubernetes_version, kubelet)
     configuration = read_configuration(named.config, named.config_dir, named.kubelet_flags, kubelet, root)
     loaded = _loaded(configuration, minor)
     values = {} if isinstance(loaded, Refused) else loaded.values
     own = configuration.files if not (named.config or named.config_dir) else ()
-    node = Node(
-        machine=found,
-        state=read_state(named.state_dir, kubelet, root),
+    node = structs.replace(
+        node,
         system=read_system(host, kubelet.process, irqs=values.get("cpuManagerPolicy") == "static"),
         running=read_running(kubelet, own, values, root),
     )

@@ -28,7 +28,7 @@ from numalign.kubelet.static_cpus import reserved_cpus
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
-__all__ = ["Obstacle", "default_memory_state", "obstacles"]
+__all__ = ["Obstacle", "default_memory_state", "formats", "obstacles"]
 
 _GROUP_SUMS_SINCE = 32
 _DATA_SINCE = 37
@@ -64,7 +64,7 @@ def obstacles(
 def _cpu(settings: Settings, view: KubeletView, data: bytes, path: str) -> Obstacle | None:
     wrap = "start cpu manager error: "
     try:
-        state = read_cpu_state(data, _formats(settings))
+        state = read_cpu_state(data, formats(settings))
         if state.policy != settings.cpu_policy:
             raise CannotRestore(
                 f'configured policy "{settings.cpu_policy}" differs from state checkpoint policy "{state.policy}"'
@@ -112,7 +112,8 @@ def _wrong_cpu_state(settings: Settings, view: KubeletView, state: CpuState) -> 
     return None
 
 
-def _formats(settings: Settings) -> Formats:
+def formats(settings: Settings) -> Formats:
+    """What a kubelet with these settings reads of its state files."""
     return Formats(
         pods=settings.enabled("PodLevelResourceManagers"),
         data=settings.minor >= _DATA_SINCE,
@@ -130,7 +131,7 @@ def _holders(state: CpuState, cpus: CpuSet) -> str:
 def _memory(settings: Settings, view: KubeletView, data: bytes, path: str) -> Obstacle | None:
     wrap = "start memory manager error: "
     try:
-        state = read_memory_state(data, _formats(settings))
+        state = read_memory_state(data, formats(settings))
         if state.policy != settings.memory_policy:
             raise CannotRestore(
                 f'[memorymanager] configured policy "{settings.memory_policy}" differs from state checkpoint policy '

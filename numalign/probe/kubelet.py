@@ -16,6 +16,7 @@ from numalign.probe.host import Host
 
 __all__ = [
     "DEVICE_PLUGINS",
+    "DEVICE_STATE",
     "KUBELET_CONFIG",
     "MAX_KUBELET_FILE",
     "NO_STATE",
@@ -27,7 +28,8 @@ __all__ += ["read_unit", "version_of"]
 KUBELET_CONFIG = "var/lib/kubelet/config.yaml"
 """Where kubeadm keeps it, and most others."""
 PLUGINS, DEVICE_PLUGINS = "plugins_registry", "device-plugins"
-STATE_FILES = ("cpu_manager_state", "memory_manager_state", f"{DEVICE_PLUGINS}/kubelet_internal_checkpoint")
+DEVICE_STATE = f"{DEVICE_PLUGINS}/kubelet_internal_checkpoint"
+STATE_FILES = ("cpu_manager_state", "memory_manager_state", DEVICE_STATE)
 """The files of the kubelet's directory that its managers start on."""
 MAX_KUBELET_FILE = 16 << 20
 T = TypeVar("T")

@@ -33,11 +33,14 @@ STATE = re.compile(r"```(cpu_manager_state|memory_manager_state)\n(.*?)\n```", r
 DROP_IN = re.compile(r"```drop-in\n(.*?)```", re.DOTALL)
 MACHINE = re.compile(r"```machine\n(.*?)\n```", re.DOTALL)
 FILE = re.compile(r"```file (\S+)\n(.*?)\n?```", re.DOTALL)
-OF_THE_NODE = sorted(id for check in NODE_CHECKS for id in check.ids)
+OF_A_NODE = {id for id in ids() if "```verify" in (page(id) or "")}  # test_node_pages.py has them
+OF_THE_NODE = sorted({id for check in NODE_CHECKS for id in check.ids} - OF_A_NODE)
 OF_A_RUNNING_NODE = [id for id in ids() if "```file var/lib/kubelet/config.yaml" in (page(id) or "")]
 ASKED = ["kubelet-runs-other"]  # tests/checks/test_running.py
 OF_A_CONTAINER = [check.id for check in SELF]
-OF_A_CONFIGURATION = sorted(set(ids()) - set(OF_THE_NODE) - set(OF_A_RUNNING_NODE) - set(OF_A_CONTAINER) - set(ASKED))
+OF_A_CONFIGURATION = sorted(
+    set(ids()) - set(OF_THE_NODE) - set(OF_A_RUNNING_NODE) - set(OF_A_CONTAINER) - set(ASKED) - OF_A_NODE
+)
 PLUGINS = re.compile(r"```plugins_registry\n(.*?)\n```", re.DOTALL)
 
 

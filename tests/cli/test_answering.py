@@ -55,6 +55,22 @@ def test_only_makes_the_checks_that_are_named(report: Report) -> None:
     assert {id.partition("-")[0] for id in checks} == {"gpu", "nic"}
 
 
+def test_checks_of_the_machine_need_no_configuration(run: Run, tree: Callable[[str], Path]) -> None:
+    words = ("verify", "--root", tree("dgx-h100"), "--expect-gpus", "9", "-o", "json")
+    assert run(*words).returncode == 3  # nothing is there to judge
+    done = run(*words, "--only", "gpu-lost,expected-*")
+    found = json.loads(done.stdout)
+    assert (done.returncode, [finding["id"] for finding in found["findings"]]) == (1, ["expected-gpus"])
+    assert found["config"] is None
+    assert run(*words, "--only", "expected-gpus,field-ignored").returncode == 3
+
+
+def test_a_policys_expectations_hold(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(POLICY + "only: [expected-gpus]\nexpect: {gpus: 9}\n")
+    words = ("verify", "--root", tree("dgx-h100"), "--policy-file", tmp_path / "policy.yaml")
+    assert (run(*words).returncode, run(*words, "--expect-gpus", "8").returncode) == (1, 0)
+
+
 def test_what_is_ignored_does_not_count_and_is_not_shown(report: Report) -> None:
     everything = report()
     assert [id for id, severity in everything[1] if severity == "error"] == ERRORS

@@ -61,7 +61,7 @@ def test_people_are_told_where_what_and_what_to_do(run: Run, tree: Callable[[str
         "Kubernetes 1.36 (assumed: --kubernetes-version names another)"
     )
     assert done.stdout.endswith(
-        "not looked at  6: no directory of a kubelet\n"
+        "not looked at  16: no directory of a kubelet\n"
         "not looked at  5: NVML was not asked\n"
         "not looked at  4: of the system around the kubelet nothing is seen\n"
         "numalign checks show ID explains each\n"

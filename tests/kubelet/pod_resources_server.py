@@ -25,7 +25,7 @@ from numalign.cpuset import CpuSet
 from numalign.kubelet.podresources import Allocatable, Claim, Container, Devices, Memory, Pod
 from tests.kubelet.protos import message
 
-__all__ = ["Answers", "serve"]
+__all__ = ["Answers", "read_answers", "serve"]
 
 _SERVICE = "v1.PodResourcesLister"
 
@@ -151,9 +151,14 @@ def _cpus(kind: type, value: Any) -> CpuSet:
     raise NotImplementedError(kind)
 
 
+def read_answers(text: bytes) -> Answers:
+    """The answers that an Answers document says."""
+    return msgspec.json.decode(text, type=Answers, dec_hook=_cpus)
+
+
 def main(socket: str, file: str) -> None:
     """Serves what the file says."""
-    with serve(socket, msgspec.json.decode(Path(file).read_bytes(), type=Answers, dec_hook=_cpus)):
+    with serve(socket, read_answers(Path(file).read_bytes())):
         print(f"listening on {socket}", flush=True)
         signal.pause()
 
