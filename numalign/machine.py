@@ -39,6 +39,7 @@ __all__ = [
     "from_plain",
     "plain",
     "schema",
+    "schema_of",
 ]
 
 API_VERSION = "numalign/v1"
@@ -366,11 +367,16 @@ def _fit(parts: tuple[Core | NumaNode, ...], whole: CpuSet) -> bool:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a Machine document."""
+    return schema_of(Machine)
+
+
+def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a kind of document."""
 
     def hook(kind: type) -> dict[str, Any]:
         if kind is CpuSet:
             return {"type": "string", "description": "CPU list", "pattern": r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$"}
         raise NotImplementedError(kind.__name__)
 
-    body = msgspec.json.schema(Machine, schema_hook=hook)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "numalign Machine", **body}
+    body = msgspec.json.schema(kind, schema_hook=hook)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"numalign {kind.__name__}", **body}

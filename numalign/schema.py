@@ -6,8 +6,9 @@ import json
 import sys
 from pathlib import Path
 
+from numalign.admission.prediction import Prediction
 from numalign.checks.policy import policy_schema
-from numalign.machine import schema
+from numalign.machine import Machine, schema_of
 
 __all__ = ["main"]
 
@@ -16,7 +17,12 @@ def main(directory: str) -> None:
     """Writes one file a kind of document."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
-    for name, body in (("machine", schema()), ("verifypolicy", policy_schema())):
+    bodies = {
+        "machine": schema_of(Machine),
+        "prediction": schema_of(Prediction),
+        "verifypolicy": policy_schema(),
+    }
+    for name, body in bodies.items():
         (target / f"{name}.json").write_text(json.dumps(body, indent=2) + "\n")
 
 

@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from numalign.machine import Machine
 from numalign.probe import probe
 from numalign.probe.host import Host
 from tests import machines, nvml_stub
 from tests.testnode import MakeNode, Testnode, build_kubelet
+
+settings.register_profile("numalign", deadline=None)  # how long something takes is for benchmarks/
+settings.load_profile("numalign")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Tree = Callable[[str], Path]

@@ -72,13 +72,22 @@ def test_a_module_has_one_subject(path: Path) -> None:
         (["inspect"], {"typer", "ruamel", "jinja2", "pynvml", "pyudev"}),
         (["render", "kubelet-config"], {"typer", "rich", "ruamel", "jinja2", "pynvml", "pyudev"}),
         (["verify", "--config", "CONFIG"], {"typer", "jinja2", "pynvml", "pyudev"}),
+        (["predict", "POD", "--config", "CONFIG"], {"typer", "jinja2", "pynvml", "pyudev", "grpc"}),
+        (
+            ["predict", "POD", "--config", "CONFIG", "-o", "json"],
+            {"typer", "rich", "jinja2", "pynvml", "pyudev", "grpc"},
+        ),
     ],
 )
 def test_a_command_imports_only_what_it_needs(
     words: list[str], spared: set[str], tree: Callable[[str], Path], tmp_path: Path
 ) -> None:
     (tmp_path / "kubelet.yaml").write_text("kind: KubeletConfiguration\n")
-    words = [str(tmp_path / "kubelet.yaml") if word == "CONFIG" else word for word in words]
+    (tmp_path / "pod.yaml").write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
+    )
+    files = {"CONFIG": str(tmp_path / "kubelet.yaml"), "POD": str(tmp_path / "pod.yaml")}
+    words = [files.get(word, word) for word in words]
     code = (
         "import sys; from numalign.cli import run; "
         f"run({[*words, '--root', str(tree('laptop'))]!r}); "

@@ -8,6 +8,7 @@ AppArmor, pressure on the node.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from numalign.admission.pod import Pod
 from numalign.admission.refusal import Refused
@@ -16,7 +17,7 @@ from numalign.kubelet.settings import Settings
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
 
-__all__ = ["MAX_PODS", "check_after", "check_before", "check_fit", "room"]
+__all__ = ["MAX_PODS", "check_after", "check_before", "check_fit", "most_pods", "room"]
 
 MAX_PODS = 110
 """The kubelet's default for maxPods."""
@@ -35,6 +36,13 @@ def room(settings: Settings, view: KubeletView, devices: Mapping[str, int], max_
         amount = Quantity.parse(row.allocatable)
         found[row.resource] = amount.milli if row.resource == "cpu" else amount.whole
     return found
+
+
+def most_pods(values: Mapping[str, Any], view: KubeletView) -> int:
+    """How many pods a configuration lets on a machine: maxPods, or less by podsPerCore, which counts CPUs."""
+    most: int = values.get("maxPods", MAX_PODS)
+    each: int = values.get("podsPerCore", 0)
+    return min(most, each * len(view.cpus)) if each > 0 else most
 
 
 def check_before(pod: Pod, settings: Settings) -> None:

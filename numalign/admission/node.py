@@ -38,7 +38,8 @@ class Usage(msgspec.Struct, frozen=True):
 
 class Node:
     """A machine under a configuration with the devices that plugins offer on it. The configuration must be one on which
-    the kubelet starts (numalign.kubelet.rules.problems). `state` is an immutable value: keep it to come back to it."""
+    the kubelet starts (numalign.kubelet.rules.problems). `state` is an immutable value: keep it to come back to it;
+    `start` is that of the empty node."""
 
     def __init__(
         self,
@@ -68,11 +69,36 @@ class Node:
             devices=self.managers.devices.start,
             pods={},
         )
+        self.start = self.state
 
     def copy(self) -> Node:
         """A node that goes on from here by itself."""
         new = Node.__new__(Node)
         new.__dict__.update(self.__dict__)
+        return new
+
+    def emptied(self) -> Node:
+        """The node with no pod on it."""
+        new = self.copy()
+        new.state = self.start
+        return new
+
+    def healed(self) -> Node:
+        """The node with all devices healthy."""
+        new, resources = self.copy(), self.managers.devices.resources
+        all_healthy = {
+            name: msgspec.structs.replace(resource, healthy=(1 << len(resource.devices)) - 1)
+            for name, resource in resources.items()
+        }
+        devices = msgspec.structs.replace(self.managers.devices, resources=all_healthy)
+        new.managers = msgspec.structs.replace(self.managers, devices=devices)
+        return new
+
+    def under(self, policy: str, scope: str) -> Node:
+        """The node as it would be with another policy or scope of the topology manager, its pods where they are."""
+        new = self.copy()
+        new.settings = msgspec.structs.replace(self.settings, topology_policy=policy, topology_scope=scope)
+        new.managers = msgspec.structs.replace(self.managers, topology=topology(new.settings, self.view))
         return new
 
     def admit(self, pod: Pod) -> Decision:

@@ -18,7 +18,7 @@ __all__ = ["build", "parameters"]
 _ABOUT = """Inspect, configure and verify the NUMA alignment of Kubernetes GPU nodes.
 
 Start with `numalign inspect`; then `numalign render kubelet-config` writes the kubelet's configuration for the
-machine, and `numalign verify` says whether the two agree.
+machine, `numalign verify` says whether the two agree, and `numalign predict` what the kubelet would do with a pod.
 """
 _GROUPS = {
     "render": "Write configuration for a machine.",

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from numalign.cli.files import read_file
-from numalign.errors import CannotRead
+from numalign.errors import CannotRead, DoesNotHold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
     from numalign.checks import VersionFrom
     from numalign.checks.finding import Running
+    from numalign.kubelet.document import Document
     from numalign.kubelet.running import Invocation
+    from numalign.kubelet.settings import Settings
+    from numalign.kubelet.view import KubeletView
     from numalign.probe.host import Host
     from numalign.probe.kubelet import Place, Process, State
 
-__all__ = ["Configuration", "Kubelet", "Version", "read_configuration", "read_running", "read_state", "version"]
+__all__ = ["Configuration", "Kubelet", "Version", "effective_document", "read_configuration", "read_running"]
+__all__ += ["read_state", "refuse_unstartable", "version"]
+
+_SEE_VERIFY = "numalign verify says where, and what to write"
 
 
 class Kubelet:
@@ -122,6 +128,26 @@ def read_configuration(
         drop_ins = read_drop_ins(_host_place(kubelet.host, own, root)) if own and kubelet.host else {}
     words = called.text if called and kubelet_flags is None else kubelet_flags or ""
     return Configuration(base, drop_ins, parse_flags(words))
+
+
+def effective_document(configuration: Configuration, minor: int) -> Document:
+    """The effective configuration. Raises DoesNotHold where the kubelet does not load it."""
+    from numalign.kubelet.document import Refused
+    from numalign.kubelet.effective import effective
+
+    try:
+        return effective(*configuration, minor)
+    except Refused as error:
+        place = error.placed(configuration.source)
+        raise DoesNotHold(f"{place}: the kubelet does not load it: {error.message}", hint=_SEE_VERIFY) from error
+
+
+def refuse_unstartable(document: Document, settings: Settings, view: KubeletView) -> None:
+    """Raises DoesNotHold where the kubelet does not start on a configuration."""
+    from numalign.kubelet.rules import problems
+
+    for problem in problems(settings, view):
+        raise DoesNotHold(f"{document.source}: the kubelet does not start: {problem.message}", hint=_SEE_VERIFY)
 
 
 def read_state(state_dir: str | None, kubelet: Kubelet, root: str | None) -> State:

@@ -124,6 +124,19 @@ COMMANDS: tuple[Command, ...] = (
         file="--config",
     ),
     Command(
+        ("predict",),
+        "numalign.cli.predict:predict",
+        "Say what the kubelet would do with pods.",
+        (
+            "numalign predict pod.yaml --config kubelet.yaml --machine node.tar.gz",
+            "numalign predict --running pod.yaml   on the node, beside the pods that it has",
+            "numalign predict --count pod.yaml     how many such pods fit, one after another",
+            "numalign predict pod.yaml --device openshift.io/vf=8@0,8@1 --device rdma/hca=63@-",
+            "kubectl get deployment web -o yaml | numalign predict -",
+        ),
+        file="--config",
+    ),
+    Command(
         ("kubelet", "config"),
         "numalign.cli.kubelet:config",
         "Print the effective configuration, with sources.",
@@ -173,6 +186,7 @@ ARGUMENTS: dict[str, str] = {
     # parameter of a command's function -> help; it is written without a flag
     "snapshot.file": "The archive to write (- for standard output).",
     "checks.check": "The id of a check, as verify prints it.",
+    "predict.file": "Pods, or what makes them: Deployment, Job, JobSet and so on (- for standard input).",
 }
 
 OPTIONS: dict[str, Option] = {
@@ -199,6 +213,32 @@ OPTIONS: dict[str, Option] = {
         ("--output", "-o"),
         "How to answer: for people, programs, CI, code hosts, the node exporter, NFD, the node-problem-detector.",
         choices=("text", "json", "junit", "sarif", "prometheus", "nfd", "npd"),
+        takes="choice",
+    ),
+    "predict.output": Option(("--output", "-o"), "How to print it.", choices=("text", "json"), takes="choice"),
+    "predict.config": Option(
+        ("--config",),
+        "The KubeletConfiguration of the node [default: /var/lib/kubelet/config.yaml below the root].",
+        metavar="FILE",
+    ),
+    "running": Option(
+        ("--running",), "Beside the pods that are on the node, as the kubelet's state files have them.", takes="flag"
+    ),
+    "count": Option(("--count",), "Also how many such pods fit, one after another.", takes="flag"),
+    "device": Option(
+        ("--device",),
+        "What a device plugin offers, such as openshift.io/vf=8@0,8@1 (NUMA nodes 0 and 1), rdma/hca=63@- (without "
+        "topology), R=none, R=unregistered; also several times. GPUs are known from the map.",
+        metavar="RESOURCE=DEVICES",
+        takes="list",
+    ),
+    "devices": Option(
+        ("--devices",), "A file (YAML or JSON) of them: a mapping of resources to such texts.", metavar="FILE"
+    ),
+    "mig_strategy": Option(
+        ("--mig-strategy",),
+        "How NVIDIA's plugin offers MIG devices [default: single where all GPUs are cut alike, else mixed].",
+        choices=("none", "single", "mixed"),
         takes="choice",
     ),
     "out": Option(("--out",), "Write to this file, whole or not at all.", metavar="FILE"),

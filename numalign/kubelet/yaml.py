@@ -13,8 +13,9 @@ import datetime
 import math
 import re
 import struct
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
 from numalign.errors import CannotRead
 
@@ -29,9 +30,11 @@ __all__ = [
     "key_text",
     "plain",
     "read",
+    "read_all",
     "scalar",
 ]
 
+T = TypeVar("T")
 Path = tuple[str | int, ...]
 """The keys and positions that lead to a value."""
 
@@ -161,19 +164,47 @@ def is_json(text: str) -> bool:
 
 def read(data: bytes, source: str) -> Parsed:
     """The first document of a text. Raises CannotRead, with line and column, where it is no YAML."""
+    return _made(_first_of(_decoded(data, source)), source, _first)
+
+
+def read_all(data: bytes, source: str) -> list[Parsed]:
+    """Every document of a text, as kubectl reads them. Raises CannotRead as `read` does."""
+    return _made(_decoded(data, source), source, lambda text, source: list(_documents(text, source)))
+
+
+def _first(text: str, source: str) -> Parsed:
+    return _Reader(source, json=is_json(text)).document(events(text, json=is_json(text)))
+
+
+def _documents(text: str, source: str) -> Iterator[Parsed]:
+    from ruamel.yaml.events import DocumentStartEvent
+
+    stream = events(text, json=is_json(text))
+    for event in stream:
+        if isinstance(event, DocumentStartEvent):
+            yield _Reader(source, json=is_json(text)).document(chain((event,), stream))
+
+
+def _decoded(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CannotRead(f"{source}: no UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from error
+
+
+def _first_of(text: str) -> str:
+    """The text up to the end of its first document, where that is marked: what follows is not read."""
+    end = None if is_json(text) else _END_OF_DOCUMENT.search(text)
+    return text if end is None else text[: end.end()]
+
+
+def _made(text: str, source: str, make: Callable[[str, str], T]) -> T:
+    """What `make` makes of the text; what the YAML library complains about is CannotRead."""
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
 
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise CannotRead(f"{source}: no UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from error
-    json = is_json(text)
-    end = None if json else _END_OF_DOCUMENT.search(text)
-    if end is not None:
-        text = text[: end.end()]  # what follows is not read
-    try:
-        return _Reader(source, json=json).document(events(_as_yaml(text), json=True) if json else events(text))
+        return make(text, source)
     except MarkedYAMLError as error:
         from numalign.kubelet.yaml_words import words
 
@@ -188,28 +219,19 @@ def read(data: bytes, source: str) -> Parsed:
 
 
 _END_OF_DOCUMENT = re.compile(r"(?<=\n)\.\.\.(?=[ \t\r\n]|$)")
-_ESCAPED = re.compile(r"\\.")
-_NOT_IN_YAML = re.compile("[\\x7f-\\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-
-
-def _as_yaml(text: str) -> str:
-    """A JSON text as YAML that means the same: tabs stand between tokens only, what is no character of YAML or a line
-    break to it only in strings, where it can be escaped."""
-    text = _ESCAPED.sub(lambda match: "/" if match[0] == r"\/" else match[0], text.replace("\t", " "))
-    return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def events(text: str, *, json: bool = False) -> Iterator[Any]:
     """The events of a text as ruamel.yaml has them, its tokens those of the kubelet's library. Raises YAMLError."""
     from ruamel.yaml import YAML
 
-    from numalign.kubelet.yaml_scanner import JsonScanner, KubeletReader, KubeletScanner
+    from numalign.kubelet.yaml_scanner import JsonScanner, KubeletReader, KubeletScanner, as_yaml
 
     yaml = YAML(typ="safe", pure=True)
     yaml.version = "1.1"
     yaml.Reader = KubeletReader
     yaml.Scanner = JsonScanner if json else KubeletScanner
-    return iter(yaml.parse(text))
+    return iter(yaml.parse(as_yaml(text) if json else text))
 
 
 class _Merge(str):

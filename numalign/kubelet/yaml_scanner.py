@@ -5,12 +5,13 @@ Source: go.yaml.in/yaml/v2 (scannerc.go, readerc.go), which the kubelet uses.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ruamel.yaml.reader import Reader
 from ruamel.yaml.scanner import Scanner, ScannerError
 
-__all__ = ["JsonScanner", "KubeletReader", "KubeletScanner"]
+__all__ = ["JsonScanner", "KubeletReader", "KubeletScanner", "as_yaml"]
 
 _BREAKS = "\r\n\x85\u2028\u2029"
 _ENDS = "\0" + _BREAKS
@@ -18,6 +19,8 @@ _BLANKS = " \t"
 _AFTER_ANCHOR = _ENDS + _BLANKS + "?:,]}%@`"
 _LONGEST_TAG = 200
 _DIRECTIVES = ("YAML", "TAG")
+_ESCAPED = re.compile(r"\\.")
+_NOT_IN_YAML = re.compile("[\\x7f-\\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 class KubeletReader(Reader):
@@ -190,3 +193,10 @@ class JsonScanner(KubeletScanner):
 
     def stale_possible_simple_keys(self) -> None:
         """Drops no key."""
+
+
+def as_yaml(text: str) -> str:
+    """A JSON text as YAML that means the same: tabs stand between tokens only, what is no character of YAML or a line
+    break to it only in strings, where it can be escaped."""
+    text = _ESCAPED.sub(lambda match: "/" if match[0] == r"\/" else match[0], text.replace("\t", " "))
+    return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

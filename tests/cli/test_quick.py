@@ -17,7 +17,8 @@ WORDS = ("inspect", "verify", "render", "kubelet-config", "snapshot", "-o", "--o
          "--root", "--root=/x", "/y", "-", "--", "--machine", "--nvml", "auto", "--redact", "--redact=1", "--help",
          "--reserved-cpus", "0-1", "--out", "", "-ojson", "--fail-on", "warning", "-x", "a.tar.gz",
          "plan", "--shares", "--option", "a=b", "--option=c=d", "--policy", "none",
-         "--only", "gpu-*", "--ignore=a,b", "--wait=2m", "--policy-file")  # fmt: skip
+         "--only", "gpu-*", "--ignore=a,b", "--wait=2m", "--policy-file",
+         "predict", "--running", "--device")  # fmt: skip
 
 
 def by_typer(words: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any] | None:
@@ -70,6 +71,7 @@ def test_what_is_read_quickly_is_what_typer_reads(words: list[str], root: str) -
         ["inspect", "-o", "json", "--root", "/x"],
         ["verify", "--config", "-", "--fail-on=warning"],
         ["snapshot", "-", "--nvml", "off"],
+        ["predict", "--running", "pod.yaml", "--device", "a.b/c=8@0", "--device=d.e/f=1@-", "--count"],
     ],
 )
 def test_a_plain_command_line_needs_no_typer(words: list[str]) -> None:

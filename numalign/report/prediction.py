@@ -1,0 +1,259 @@
+"""numalign predict: the answer for each pod, why, what would do, and what is left on the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from numalign.admission.explain import Need, amount
+from numalign.admission.prediction import Container, NodeLeft, PodPrediction, Prediction
+from numalign.cpuset import CpuSet
+from numalign.kubelet.settings import is_memory
+from numalign.report.text import plain_table
+from numalign.words import count, few, printable, size
+
+__all__ = ["draw"]
+
+_INDENT = (0, 0, 0, 2)
+_STYLES = {"admitted": "green", "refused": "bold red", "invalid": "bold red", "hangs": "bold red", "stalls": "bold red"}
+_WORDS = {
+    "admitted": "admitted",
+    "invalid": "the API server does not take it",
+    "hangs": "the kubelet does not come back from it",
+    "stalls": "the kubelet computes too long",
+}
+_VERDICTS = {"never": "refused, never on this node", "not-now": "refused, not now", None: "refused"}
+_MOST_NODES = 8
+"""NUMA nodes beside each other in a table; more are told in a line for each resource."""
+
+
+def draw(console: Console, found: Prediction) -> None:
+    """Each pod, what is left, and on what it rests."""
+    for pod in found.pods:
+        _pod(console, pod, one_node=found.policies.topology_manager == "single-numa-node")
+        console.print()
+    left = next((pod.left for pod in reversed(found.pods) if pod.left), ())
+    if left:
+        _left(console, left)
+        console.print()
+    for line in _rests_on(found):
+        console.print(Text(printable(line)))
+
+
+def _pod(console: Console, pod: PodPrediction, *, one_node: bool) -> None:
+    words = _VERDICTS[pod.verdict] if pod.outcome == "refused" else _WORDS[pod.outcome]
+    head = Text.assemble((printable(pod.name), "bold"), "   ", (words, _STYLES[pod.outcome]))
+    if pod.reason:
+        head.append(f"   {pod.reason}")
+    if pod.outcome == "admitted":
+        head.append(_aligned(pod.containers))
+    console.print(head)
+    if pod.message:
+        _lines(console, [pod.message])
+    if pod.outcome == "admitted":
+        _containers(console, pod.containers)
+    if pod.needs:
+        console.print()
+        _needs(console, pod.needs, one_node=one_node)
+        console.print()
+    _lines(console, list(pod.because) if pod.outcome == "invalid" else [_sentence(text) for text in pod.because])
+    _lines(console, [_sentence(each.message) for each in pod.advice])
+    for remarks, style in ((pod.costs, "yellow"), (pod.notes, "cyan")):
+        for remark in remarks:
+            console.print(Padding(Text.assemble((f"{remark.id}  ", style), printable(remark.message)), _INDENT))
+    _lines(console, list(_how_many(pod)))
+
+
+def _aligned(containers: Sequence[Container]) -> str:
+    """What the topology manager made of it, where it is the same for all containers."""
+    hints = [each.hint for each in containers if each.hint is not None]
+    if not hints or any(hint != hints[0] for hint in hints):
+        return ""
+    where = (
+        f"NUMA node{'s' * (len(hints[0].numa_nodes) > 1)} {hints[0].numa_nodes}" if hints[0].numa_nodes else "anywhere"
+    )
+    return f"   {where}, {'preferred' if hints[0].preferred else 'not preferred'}"
+
+
+def _containers(console: Console, containers: Sequence[Container]) -> None:
+    l3 = any(each.l3_groups for each in containers)
+    table = plain_table(
+        ("container", "left"),
+        ("CPUs", "left"),
+        ("cores", "right"),
+        ("NUMA", "left"),
+        *([("L3", "left")] if l3 else []),
+        ("devices", "left"),
+        ("memory", "left"),
+        ("hint", "left"),
+    )
+    for each in containers:
+        table.add_row(
+            printable(f"{each.name} (init)" if each.init else each.name),
+            "shared pool" if each.cpus is None else str(each.cpus),
+            str(each.cores) if each.cpus else "–",
+            str(CpuSet(each.numa_nodes)) if each.cpus else "–",
+            *([str(CpuSet(each.l3_groups)) or "–"] if l3 else []),
+            printable(", ".join(_devices(each)) or "–"),
+            ", ".join(_memory(each)) or "–",
+            _hint(each),
+        )
+    console.print(Padding(table, _INDENT))
+
+
+def _devices(container: Container) -> Iterator[str]:
+    for share in container.devices:
+        yield f"{share.resource} {_spread(share.numa_nodes)}{', or others' if share.open else ''}"
+
+
+def _spread(counts: Mapping[str, int]) -> str:
+    """`1 on 0 + 3 on 1`, `2 each on 0-3`, `8 without NUMA node`."""
+    plain = {node: number for node, number in counts.items() if node.isdecimal()}
+    if len(plain) == len(counts) > 1 and len(set(plain.values())) == 1:
+        return f"{next(iter(plain.values()))} each on {CpuSet(map(int, plain))}"
+    return " + ".join(
+        f"{number} without NUMA node" if node == "-" else f"{number} on {node}" for node, number in counts.items()
+    )
+
+
+def _memory(container: Container) -> Iterator[str]:
+    for share in container.memory:
+        name = "" if share.type == "memory" else f"{share.type} "
+        if share.bytes:
+            yield f"{name}{size(share.bytes)} on {share.numa_nodes}"
+
+
+def _hint(container: Container) -> str:
+    if container.hint is None:
+        return "–"
+    where = str(container.hint.numa_nodes) if container.hint.numa_nodes else "any"
+    return where if container.hint.preferred else f"{where}, not preferred"
+
+
+def _needs(console: Console, needs: Sequence[Need], *, one_node: bool) -> None:
+    """What is needed and free; how many NUMA nodes wide it is where a pod may be on several (not `one_node`)."""
+    nodes = sorted({node for need in needs for node in need.free})
+    wide = len(nodes) <= _MOST_NODES
+    container = needs[0].container
+    widths = not one_node and any(need.width is not None for need in needs)
+    table = plain_table(
+        (f"container {printable(container)}" if container else "whole pod", "left"),
+        ("needs", "right"),
+        *([(f"NUMA {node}", "right") for node in nodes] if wide else [("free", "left")]),
+        *([("held to need", "left"), ("needs", "left")] if widths else []),
+    )
+    for need in needs:
+        cells = [f"{amount(need.resource, need.free[node])} free" for node in nodes]
+        cells = [
+            cell
+            if not one_node or need.free[node] >= need.needed
+            else f"{cell}, {amount(need.resource, need.needed - need.free[node])} too few"
+            for node, cell in zip(nodes, cells, strict=True)
+        ]
+        if is_memory(need.resource):
+            cells = [cell.replace("too few", "too little") for cell in cells]
+        if not wide:
+            cells = [_grouped(need)]
+        if widths:
+            cells += [_wide(need.width), _wide(need.fewest)]
+        table.add_row(printable(need.resource), amount(need.resource, need.needed), *cells)
+    console.print(Padding(table, _INDENT))
+
+
+def _wide(number: int | None) -> str:
+    """How many NUMA nodes."""
+    return "–" if number is None else count(number, "NUMA node") if number else "more than all"
+
+
+def _grouped(need: Need) -> str:
+    """What is free, NUMA nodes that have equally much together."""
+    by_number: dict[int, list[int]] = {}
+    for node, number in need.free.items():
+        by_number.setdefault(number, []).append(node)
+    return "; ".join(f"{amount(need.resource, number)} on {CpuSet(nodes)}" for number, nodes in by_number.items())
+
+
+def _how_many(pod: PodPrediction) -> Iterator[str]:
+    if pod.count is not None:
+        then = f"; the next: {pod.then}" if pod.then and pod.count else ""
+        yield f"{count(pod.count, 'such pod')} {'fits' if pod.count == 1 else 'fit'}, one after another{then}"
+    if pod.kind != "Pod" and pod.outcome != "invalid":
+        wanted = f", of {pod.replicas} that it wants" if pod.replicas is not None and pod.replicas != 1 else ""
+        more = "" if pod.count is not None else "; --count says how many fit"
+        yield f"one pod of {pod.kind} {printable(pod.owner)} is looked at{wanted}{more}"
+
+
+def _left(console: Console, left: Sequence[NodeLeft]) -> None:
+    resources = list(left[0].devices)
+    kinds = [kind for kind in left[0].memory if any(row.memory[kind] for row in left)]
+    table = plain_table(
+        ("left on NUMA", "right"),
+        ("CPUs", "right"),
+        *((kind, "right") for kind in kinds),
+        *((resource, "right") for resource in resources),
+    )
+    for nodes, row in _alike(left):
+        cells = [
+            str(row.cpus),
+            *(size(row.memory[kind]) for kind in kinds),
+            *(str(row.devices[name]) for name in resources),
+        ]
+        table.add_row(str(nodes), *cells)
+    console.print(table)
+
+
+def _alike(left: Sequence[NodeLeft]) -> Iterator[tuple[CpuSet, NodeLeft]]:
+    """The NUMA nodes, those that have the same left together where there are many."""
+    rows: dict[object, list[NodeLeft]] = {}
+    for row in left:
+        alone = row.numa_node if len(left) <= _MOST_NODES else None
+        key = (alone, row.cpus, _key(row.devices), _key(row.memory))
+        rows.setdefault(key, []).append(row)
+    for group in rows.values():
+        yield CpuSet(row.numa_node for row in group), group[0]
+
+
+def _key(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(amounts.items())
+
+
+def _rests_on(found: Prediction) -> Iterator[str]:
+    """The machine, the configuration, and what was taken for granted."""
+    policies = found.policies
+    options = f" ({', '.join(policies.options)})" if policies.options else ""
+    yield (
+        f"{found.machine or 'this machine'} · {found.config} · CPUs {policies.cpu_manager}, memory "
+        f"{policies.memory_manager}, topology {policies.topology_manager}, scope {policies.scope}{options}"
+    )
+    for each in found.resources:
+        where = _spread(each.numa_nodes)
+        by = {"machine": "by the map", "option": "as given", "state": "registered"}[each.said_by]
+        if each.unhealthy == sum(each.numa_nodes.values()):
+            yield f"{each.resource}: none that is healthy ({by})"
+            continue
+        ill = f", {each.unhealthy} of them not healthy" if each.unhealthy else ""
+        yield f"{each.resource}: {where}{ill} ({by}); which of equal ones a pod gets is left to chance"
+    if found.occupancy.source == "empty":
+        yield "the node is taken for empty; --running takes what runs on it"
+    else:
+        names = few([key.removeprefix("default/") for key in found.occupancy.pods])
+        number = count(len(found.occupancy.pods), "pod")
+        yield f"beside {number} of {found.occupancy.source}{f': {names}' if names else ''}"
+    yield from found.occupancy.notes
+    yield from (remark.message for remark in found.notes)
+    if found.skipped:
+        yield f"no pods in {few(found.skipped)}"
+    assumed = " (assumed: --kubernetes-version names another)" if found.version_from == "assumed" else ""
+    yield f"Kubernetes {found.kubernetes_version}{assumed}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] if text[:1].isascii() and text.split(" ")[0].isalpha() else text
+
+
+def _lines(console: Console, lines: Sequence[str]) -> None:
+    for line in lines:
+        console.print(Padding(Text(printable(line)), _INDENT))
