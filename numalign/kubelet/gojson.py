@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["decode", "encoded", "kind_of", "number"]
+__all__ = ["decode", "encoded", "kind_of", "number", "quoted"]
 
 _END = "unexpected end of JSON input"
 _BLANK = " \t\r\n"
@@ -56,6 +56,24 @@ def kind_of(value: object) -> str:
 def encoded(value: object) -> str:
     """A value as the text that Go's json.Marshal makes of it: no blanks, keys sorted."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
+
+_SHORT = {'"': '\\"', "\\": "\\\\", **{chr(7 + at): f"\\{letter}" for at, letter in enumerate("abtnvfr")}}
+"""The characters that Go escapes with a letter or themselves."""
+
+
+def quoted(text: str) -> str:
+    """A text as Go's %q quotes it in a message (strconv.Quote).
+
+    >>> print(quoted('a "b" \\x1b\\n'))
+    "a \\"b\\" \\x1b\\n"
+    """
+    return f'"{"".join(_SHORT.get(mark) or (mark if mark.isprintable() else _code(mark)) for mark in text)}"'
+
+
+def _code(mark: str) -> str:
+    code = ord(mark)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def number(value: float) -> str:

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from numalign.kubelet import gojson, yaml
+from numalign.kubelet import gojson, gourl, yaml
 from numalign.kubelet.document import TextDuration, dotted, go_duration, go_float
+from numalign.kubelet.images import wrong_image
 from numalign.kubelet.other_values import SECOND, Values, Wrong
 from numalign.quantity import Quantity
 
@@ -79,15 +80,6 @@ def taints(values: Values) -> Iterator[Wrong]:
 _VERIFY = ("NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify")
 _VERIFY_GATE = "KubeletEnsureSecretPulledImages"
 _VERIFY_SINCE = 33
-_TRIMMED_SINCE = 36
-_IMAGE_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_IMAGE = re.compile(
-    rf"(?:(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[a-fA-F0-9:]+\])"
-    rf"(?::[0-9]+)?/)?{_IMAGE_PART}(?:/{_IMAGE_PART})*"
-)
-_TAGGED = re.compile(
-    rf"({_IMAGE.pattern})(?::[\w][\w.-]{{0,127}})?(?:@[A-Za-z][\w.+:-]*:[0-9a-fA-F]{{32,}})?", re.ASCII
-)
 
 
 def verified_images(values: Values) -> Iterator[Wrong]:
@@ -103,7 +95,7 @@ def verified_images(values: Values) -> Iterator[Wrong]:
                 yield Wrong((field,), said, f"write featureGates: {{{_VERIFY_GATE}: true}}, or take it out")
         return
     if policy and policy not in _VERIFY:
-        said = f'invalid configuration: option "{policy}" specified for {policy_field}. Valid options are '
+        said = f"invalid configuration: option {gojson.quoted(policy)} specified for {policy_field}. Valid options are "
         said += ", ".join(f'"{name}"' for name in _VERIFY[:3]) + f' or "{_VERIFY[3]}"'
         yield Wrong((policy_field,), said, f"write {policy_field}: {_VERIFY[1]}, the default")
     if allowed and policy != "NeverVerifyAllowlistedImages":
@@ -111,35 +103,11 @@ def verified_images(values: Values) -> Iterator[Wrong]:
         yield Wrong((list_field,), f'{said}"NeverVerifyAllowlistedImages"', f"write {policy_field}: {_VERIFY[2]}")
         return
     for position, pattern in enumerate(allowed):
-        wrong = _wrong_image(pattern, values.minor)
+        wrong = wrong_image(pattern, values.minor)
         if wrong is not None:
             said = f"invalid configuration: invalid image pattern in `{list_field}`: {wrong}"
             yield Wrong((list_field, position), said, "write an image without tag, or a prefix that ends with /*")
             return
-
-
-def _wrong_image(pattern: str, minor: int) -> str | None:
-    """Why an entry of the allowlist is neither an image without tag nor a prefix."""
-    if pattern != pattern.strip():
-        return f"leading/trailing spaces are not allowed: {pattern}"
-    if not pattern:
-        return f"the supplied pattern is too short: {pattern}"
-    if "*" in pattern.removesuffix("/*"):
-        return f"not a valid wildcard pattern, only patterns ending with '/*' are allowed: {pattern}"
-    if pattern.endswith("/*"):
-        return "at least registry hostname is required" if pattern == "/*" else None
-    found = _TAGGED.fullmatch(pattern)
-    if found is None:
-        return "failed to parse as an image name: invalid reference format"
-    host, slash, _ = pattern.partition("/")
-    whole = bool(slash) and (any(mark in host for mark in ".:") or host == "localhost" or host != host.lower())
-    # before 1.36 the name is compared with its whole form, in which there is a registry
-    normal = minor >= _TRIMMED_SINCE or whole
-    return (
-        None
-        if found[1] == pattern and normal
-        else f"neither tag nor digest is accepted in an image reference: {pattern}"
-    )
 
 
 def user_namespaces(values: Values) -> Iterator[Wrong]:
@@ -173,8 +141,8 @@ def hidden_metrics(values: Values) -> Iterator[Wrong]:
         )
         said += "version is allowed"
         if values.minor >= _METRICS_BY_FIELD_SINCE:
-            said = f'invalid {field}: {field}: Invalid value: "{values[field]}": must be omitted or have the value '
-            said += f"'{before}'; only the previous minor version is allowed"
+            said = f"invalid {field}: {field}: Invalid value: {gojson.quoted(values[field])}: must be omitted or have "
+            said += f"the value '{before}'; only the previous minor version is allowed"
         yield Wrong((field,), said, f'write {field}: "{before}"')
 
 
@@ -206,7 +174,7 @@ def _logging(values: Values) -> Iterator[Wrong]:
         shown = f'"{go_duration(flush)}"' if isinstance(flush, TextDuration) else str(flush)
         yield _invalid_value((*path, "flushFrequency"), shown, "Must be greater than zero")
     if format not in ("text", "json"):
-        yield _invalid_value((*path, "format"), f'"{format}"', "Unsupported log format")
+        yield _invalid_value((*path, "format"), gojson.quoted(format), "Unsupported log format")
     elif format == "json" and not values.on("LoggingBetaOptions"):
         said = f"Log format {format} is disabled, see LoggingBetaOptions feature"
         yield _forbidden((*path, "format"), said)
@@ -219,7 +187,7 @@ def _logging(values: Values) -> Iterator[Wrong]:
         if not pattern:
             yield Wrong(at, f"{dotted(at)}: Required value: File pattern must not be empty")
         if "=" in pattern or "," in pattern:
-            yield _invalid_value(at, f'"{pattern}"', "File pattern must not contain equal sign or comma")
+            yield _invalid_value(at, gojson.quoted(pattern), "File pattern must not contain equal sign or comma")
         yield from _verbosity(at, module or {}, values.minor)
     if values.on("LoggingAlphaOptions"):
         return
@@ -238,7 +206,6 @@ def _verbosity(path: yaml.Path, of: Mapping[str, Any], minor: int) -> Iterator[W
 
 
 _TRACING_GATE_UNTIL = 33
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SCHEMES = ("dns", "unix", "unix-abstract")
 
 
@@ -266,31 +233,11 @@ def tracing(values: Values) -> Iterator[Wrong]:
 def _wrong_endpoint(endpoint: str) -> tuple[str, str] | None:
     """An endpoint as it is quoted, and why it is none: what Go's net/url makes of it, and its scheme."""
     url = endpoint if "//" in endpoint else f"dns://{endpoint}"
-    found = _SCHEME.match(url)
-    scheme = found[1].lower() if found else ""
-    host = url.partition("//")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
-    port = re.search(r"\](.*)$" if host.startswith("[") else r"(:[^:]*)$", host)
-    bad, escape = re.search(r"[ \\^`{|}]", host), re.search(r"%(?![0-9A-Fa-f]{2}).{0,2}", url)
-    wrong = (
-        "net/url: invalid control character in URL"
-        if re.search(r"[\x00-\x1f\x7f]", url)
-        else "missing protocol scheme"
-        if url.startswith(":")
-        else "first path segment in URL cannot contain colon"
-        if not found and ":" in url.partition("/")[0]
-        else "missing ']' in host"
-        if host.startswith("[") and "]" not in host
-        else f'invalid port "{port[1]}" after host'
-        if port and port[1] and not re.fullmatch(r":[0-9]*", port[1])
-        else f"invalid URL escape {gojson.encoded(escape[0])}"
-        if escape
-        else f"invalid character {gojson.encoded(bad[0])} in host name"
-        if bad
-        else None
-    )
-    quoted = gojson.encoded(url)
-    if wrong:
-        return quoted, f"parse {quoted}: {wrong}"
+    quoted = gojson.quoted(url)
+    try:
+        scheme = gourl.scheme_of(url)
+    except ValueError as error:
+        return quoted, str(error)
     if scheme in _SCHEMES:
         return None
     return quoted, (

@@ -218,7 +218,7 @@ AFTER_ENFORCE = rule_of(
     Row(
         "hairpinMode",
         lambda values: values["hairpinMode"] not in ("none", "hairpin-veth", "promiscuous-bridge"),
-        'option "{hairpinMode}" specified for hairpinMode (--hairpin-mode). Valid options are "none", "hairpin-veth" '
+        'option {hairpinMode} specified for hairpinMode (--hairpin-mode). Valid options are "none", "hairpin-veth" '
         'or "promiscuous-bridge"',
         "write hairpinMode: promiscuous-bridge, the default",
     ),
@@ -270,15 +270,15 @@ LAST = rule_of(
         for wrong, message in (
             (
                 lambda values: not values["podLogsDir"].startswith("/"),
-                'pod logs path "{podLogsDir}" must be absolute path',
+                "pod logs path {podLogsDir} must be absolute path",
             ),
             (
                 lambda values: _clean(values["podLogsDir"]) != values["podLogsDir"],
-                'pod logs path "{podLogsDir}" must be normalized',
+                "pod logs path {podLogsDir} must be normalized",
             ),
             (
                 lambda values: not values["podLogsDir"].isascii(),
-                'pod logs path "{podLogsDir}" mut contains ASCII characters only',
+                "pod logs path {podLogsDir} mut contains ASCII characters only",
             ),
         )
     ),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from numalign.kubelet import yaml
 from numalign.kubelet.document import go_duration
 from numalign.kubelet.fields import fields
+from numalign.kubelet.gojson import quoted
 from numalign.kubelet.problem import Problem, Rule, Stage
 from numalign.kubelet.settings import Settings
 from numalign.kubelet.view import KubeletView
@@ -88,6 +89,8 @@ class _Shown:
         if self.kinds.get(field) == "duration":
             # of most fields the kubelet prints the structure around the duration
             return go_duration(value) if field in _BARE else f"{{{go_duration(value)}}}"
+        if isinstance(value, str):
+            return quoted(value)
         return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from numalign.cpuset import CpuSet
+from numalign.kubelet.gojson import quoted
 from numalign.kubelet.versions import gates, known_gates
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Quantity
@@ -202,7 +203,7 @@ def parse_cpus(text: str) -> CpuSet:
         ends = part.split("-", 1) if "-" in part else [part]
         numbers = [go_atoi(end) for end in ends]
         if len(numbers) == 2 and numbers[0] > numbers[1]:
-            raise ValueError(f'invalid range "{part}" ({numbers[0]} > {numbers[1]})')
+            raise ValueError(f"invalid range {quoted(part)} ({numbers[0]} > {numbers[1]})")
         first, last = numbers[0], numbers[-1]
         if last >= 1 << 22:
             raise ValueError(f"CPU {last} is beyond any machine's CPUs")
@@ -214,10 +215,10 @@ def go_atoi(text: str) -> int:
     """A whole number as Go's strconv.Atoi reads it; raises ValueError with its message."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdecimal()):
-        raise ValueError(f'strconv.Atoi: parsing "{text}": invalid syntax')
+        raise ValueError(f"strconv.Atoi: parsing {quoted(text)}: invalid syntax")
     number = int(text) if len(digits) < 20 else 1 << 64
     if not -(1 << 63) <= number < 1 << 63:
-        raise ValueError(f'strconv.Atoi: parsing "{text}": value out of range')
+        raise ValueError(f"strconv.Atoi: parsing {quoted(text)}: value out of range")
     return number
 
 
@@ -270,9 +271,9 @@ def go_percentage(text: str) -> float:
             raise OverflowError
         return _float32(_float32(value) / _float32(100.0))
     except OverflowError:
-        raise ValueError(f'strconv.ParseFloat: parsing "{number}": value out of range') from None
+        raise ValueError(f"strconv.ParseFloat: parsing {quoted(number)}: value out of range") from None
     except ValueError:
-        raise ValueError(f'strconv.ParseFloat: parsing "{number}": invalid syntax') from None
+        raise ValueError(f"strconv.ParseFloat: parsing {quoted(number)}: invalid syntax") from None
 
 
 def reservation(settings: Settings, view: KubeletView) -> dict[str, Quantity]:

@@ -13,6 +13,7 @@ import msgspec
 
 from numalign.cpuset import CpuSet
 from numalign.kubelet.document import nanoseconds
+from numalign.kubelet.gojson import quoted
 from numalign.kubelet.other_rules import LOGS_AT_START, QOS_AT_START
 from numalign.kubelet.problem import Problem, Rule
 from numalign.kubelet.settings import (
@@ -88,14 +89,14 @@ def _reservations(settings: Settings, view: KubeletView) -> Iterator[Problem]:
 
 def _wrong_reservation(name: str, text: str) -> str | None:
     if name not in _RESERVABLE:
-        return f'cannot reserve "{name}" resource'
+        return f"cannot reserve {quoted(name)} resource"
     try:
         amount = Quantity.parse(text)
     except Endless as error:
         return str(error)
     except ValueError as error:
-        return f'{_PARSE_QUANTITY} "{text}" for "{name}" resource: {error}'
-    return f'resource quantity for "{name}" cannot be negative: {text}' if amount.value < 0 else None
+        return f"{_PARSE_QUANTITY} {quoted(text)} for {quoted(name)} resource: {error}"
+    return f"resource quantity for {quoted(name)} cannot be negative: {text}" if amount.value < 0 else None
 
 
 def _eviction(settings: Settings, view: KubeletView) -> Iterator[Problem]:
@@ -189,11 +190,11 @@ def _topology_manager(settings: Settings, view: KubeletView) -> Iterator[Problem
         try:
             allowed = go_atoi(limit)
         except ValueError as error:
-            message = f'unable to convert policy option to integer "{name}": {error}'
+            message = f"unable to convert policy option to integer {quoted(name)}: {error}"
             yield _start("topology-option-value", message, field, name, remedy=wanted)
             return
         if allowed < MAX_NUMA_NODES:
-            message = f'the minimum value of "{name}" should not be less than {MAX_NUMA_NODES}'
+            message = f"the minimum value of {quoted(name)} should not be less than {MAX_NUMA_NODES}"
             yield _start("topology-option-value", message, field, name, remedy=wanted)
             return
     if len(view.nodes) > allowed:
@@ -224,7 +225,7 @@ def _cpu_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
         message = f"new none policy error: None policy: received unsupported options=map[{shown}]"
         yield _start("cpu-options-without-static", message, CPU_OPTIONS, remedy="write cpuManagerPolicy: static")
     elif policy not in ("none", "static"):
-        message = f'unknown policy: "{policy}"'
+        message = f"unknown policy: {quoted(policy)}"
         yield _start("cpu-policy-unknown", message, field, remedy="write cpuManagerPolicy: static")
     elif policy == "static":
         yield from _static_policy(settings, view)
@@ -281,7 +282,7 @@ def _unavailable(settings: Settings, field: str, given: Mapping[str, str], manag
     for name in given:
         group = known.get(name)
         if group is None:
-            message = f'unknown {manager} Policy option: "{name}"'
+            message = f"unknown {manager} Policy option: {quoted(name)}"
             near = get_close_matches(name, known, n=1, cutoff=0.75)
             remedy = f'write {near[0]}: "{given[name]}"' if near else f"take {name} out"
             yield _start("policy-option-unknown", message, field, name, remedy=remedy)
@@ -291,7 +292,7 @@ def _unavailable(settings: Settings, field: str, given: Mapping[str, str], manag
             words = f"{manager} Policy {group.capitalize()}-level Options not enabled"
             if manager.startswith("Topology") and settings.minor >= 33:
                 words = words.lower()
-            message = f'{words}, but option "{name}" provided'
+            message = f"{words}, but option {quoted(name)} provided"
             yield _start("policy-option-gate", message, field, name, remedy=f"write featureGates: {{{gate}: true}}")
 
 
@@ -304,7 +305,9 @@ def _memory_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
         return
     if policy != "Static":
         near = next((name for name in ("None", "Static") if name.lower() == policy.lower()), "Static")
-        yield _start("memory-policy-unknown", f'unknown policy: "{policy}"', field, remedy=f"write {field}: {near}")
+        yield _start(
+            "memory-policy-unknown", f"unknown policy: {quoted(policy)}", field, remedy=f"write {field}: {near}"
+        )
         return
     known = {node.id for node in view.nodes}
     totals: dict[str, Quantity] = {}
@@ -321,7 +324,7 @@ def _memory_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     for name in sorted({*totals, *wanted}):
         have, want = totals.get(name, Quantity()), wanted.get(name, Quantity())
         if have != want:
-            message = f'the total amount "{have}" of type "{name}" is not equal to the value "{want}" '
+            message = f'the total amount "{have}" of type {quoted(name)} is not equal to the value "{want}" '
             yield _start(
                 "reserved-memory-sum",
                 message + "determined by Node Allocatable feature",
@@ -370,7 +373,7 @@ def _allocatable(settings: Settings, view: KubeletView) -> Iterator[Problem]:
 
 
 def _bad_bool(name: str, value: str) -> str:
-    return f'bad value for option "{name}": strconv.ParseBool: parsing "{value}": invalid syntax'
+    return f"bad value for option {quoted(name)}: strconv.ParseBool: parsing {quoted(value)}: invalid syntax"
 
 
 def _start(id: str, message: str, *path: str | int, remedy: str | None = None) -> Problem:

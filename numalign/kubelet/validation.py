@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from numalign.kubelet.document import go_duration, go_float
+from numalign.kubelet.gojson import quoted
 from numalign.kubelet.other_rules import (
     AFTER_ENFORCE,
     AFTER_MEMORY,
@@ -82,14 +83,14 @@ def _topology_names(settings: Settings, view: KubeletView) -> Iterator[Problem]:
         listed = " ".join(f'"{name}"' for name in TOPOLOGY_POLICIES)
         yield _invalid(
             "topology-policy-unknown",
-            f'topologyManagerPolicy (--topology-manager-policy) "{policy}" must be one of: [{listed}]',
+            f"topologyManagerPolicy (--topology-manager-policy) {quoted(policy)} must be one of: [{listed}]",
             "topologyManagerPolicy",
             remedy=f"write topologyManagerPolicy: {_nearest(policy, TOPOLOGY_POLICIES, 'single-numa-node')}",
         )
     if scope not in SCOPES:
         yield _invalid(
             "topology-scope-unknown",
-            f'topologyManagerScope (--topology-manager-scope) "{scope}" must be one of: "container", or "pod"',
+            f'topologyManagerScope (--topology-manager-scope) {quoted(scope)} must be one of: "container", or "pod"',
             "topologyManagerScope",
             remedy=f"write topologyManagerScope: {_nearest(scope, SCOPES, 'container')}",
         )
@@ -122,7 +123,7 @@ def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     seen: set[str] = set()
     for value in given:
         if value in seen and settings.minor >= _EACH_SINCE:
-            yield _invalid("enforce-duplicate", f'duplicated enforcements "{value}" in {flag}', field)
+            yield _invalid("enforce-duplicate", f"duplicated enforcements {quoted(value)} in {flag}", field)
             continue
         seen.add(value)
         part = value.partition("-")[0]
@@ -154,7 +155,9 @@ def _enforce(settings: Settings, view: KubeletView) -> Iterator[Problem]:
                 "kube-reserved-compressible",
             ]
             listed = ", ".join(f'"{name}"' for name in valid if new or not name.endswith("compressible"))
-            message = f'option "{value}" specified for {flag}. Valid options are {listed}{"" if new else ","} or "none"'
+            message = (
+                f'option {quoted(value)} specified for {flag}. Valid options are {listed}{"" if new else ","} or "none"'
+            )
             yield _invalid("enforce-unknown", message, field)
             continue
         if settings.minor >= _EACH_SINCE and not settings.cgroups_per_qos:
@@ -196,14 +199,14 @@ def _reserved_memory_entries(settings: Settings, view: KubeletView) -> Iterator[
         for name, amount in limits.items():
             path = ("reservedMemory", position, "limits", name)
             if not is_memory(name):
-                message = f'the limit type "{name}" for NUMA node {node} is not supported, '
+                message = f"the limit type {quoted(name)} for NUMA node {node} is not supported, "
                 message += "only [memory hugepages-<HugePageSize>] is accepted"
                 yield _invalid("reserved-memory-type", message, *path)
             if not amount:
-                message = f'reserved memory may not be zero for NUMA node {node} and resource "{name}"'
+                message = f"reserved memory may not be zero for NUMA node {node} and resource {quoted(name)}"
                 yield _invalid("reserved-memory-zero", message, *path, remedy="take the entry out")
             if (node, name) in seen:
-                message = f'the reserved memory has a duplicate value for NUMA node {node} and resource "{name}"'
+                message = f"the reserved memory has a duplicate value for NUMA node {node} and resource {quoted(name)}"
                 yield _invalid("reserved-memory-duplicate", message, *path, remedy="add the two up in one entry")
             seen.add((node, name))
 
@@ -229,7 +232,7 @@ def _swap(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             message = f"{field}.swapBehavior cannot be set when NodeSwap feature flag is disabled"
             yield _invalid("swap-behavior", message, *path, remedy="write featureGates: {NodeSwap: true}")
     elif behavior not in ("", "LimitedSwap", other):
-        message = f'{field}.swapBehavior "{behavior}" must be one of: "", "LimitedSwap"{comma} or "{other}"'
+        message = f'{field}.swapBehavior {quoted(behavior)} must be one of: "", "LimitedSwap"{comma} or "{other}"'
         yield _invalid("swap-behavior", message, *path, remedy=f"write swapBehavior: {safe}")
 
 
@@ -244,10 +247,12 @@ def _memory_qos(settings: Settings, view: KubeletView) -> Iterator[Problem]:
         message = f"{field} {go_float(factor)} must be greater than 0 and less than or equal to 1.0"
         yield _invalid("memory-throttling-factor", message, field, remedy=f"write {field}: 0.9")
     if policy == "TieredReservation" and not on:
-        message = f'{policy_field} "{policy}" requires MemoryQoS feature gate to be enabled'
+        message = f"{policy_field} {quoted(policy)} requires MemoryQoS feature gate to be enabled"
         yield _invalid("memory-reservation-policy", message, policy_field, remedy=f"take {policy_field} out")
     if policy not in ("", "None", "TieredReservation"):
-        message = f'option "{policy}" specified for {policy_field}. Valid options are "None" or "TieredReservation"'
+        message = (
+            f'option {quoted(policy)} specified for {policy_field}. Valid options are "None" or "TieredReservation"'
+        )
         yield _invalid("memory-reservation-policy", message, policy_field, remedy=f"take {policy_field} out")
 
 

@@ -314,3 +314,16 @@ def test_an_allowed_image_has_no_tag(pattern: str, wrong: str | None) -> None:
     found = messages(ALLOW % pattern)
     before = "invalid image pattern in `preloadedImagesVerificationAllowlist`: "
     assert [said.startswith(before + (wrong or "")) for said in found] == [True] * (wrong is not None), found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hairpinMode: '\"a\"'", 'option "\\"a\\"" specified for hairpinMode'),
+        ('podLogsDir: "/a\\tb/"', 'pod logs path "/a\\tb/" must be normalized'),
+        ("topologyManagerPolicy: 'a\\b'", 'topologyManagerPolicy (--topology-manager-policy) "a\\\\b" must be one of'),
+        ('memorySwap: {swapBehavior: "\\u200b"}', 'memorySwap.swapBehavior "\\u200b" must be one of'),
+    ],
+)
+def test_a_value_is_quoted_as_go_quotes_it(text: str, message: str) -> None:
+    assert [said[: len(message)] for said in messages(text + "\nfailCgroupV1: false")] == [message]
