@@ -77,7 +77,7 @@ def judge(node: Node, document: Document, minor: int, version_from: VersionFrom 
     of_node, node_gaps = _made(NODE_CHECKS, node)
     further, further_gaps = _made(CHECKS, subject)
     of_configuration = (*configuration.not_started(subject, refused), *further)
-    found = [*of_node, *(in_flags(finding, document) for finding in of_configuration)]
+    found = [*of_node, *in_flags(of_configuration, document)]
     gaps = {**node_gaps, **(_behind(refused[0].stage) if refused else {}), **further_gaps}
     return _report(node, document.source, (minor, version_from), found, gaps)
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from numalign.checks.finding import Finding, Subject
 from numalign.kubelet.document import Refused
 from numalign.kubelet.dropins import ALPHA
-from numalign.kubelet.fields import nearest
+from numalign.kubelet.fields import MOST_LOOKED_FOR, nearest
 from numalign.kubelet.problem import Problem
 from numalign.kubelet.restart import obstacles
 from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, gone, known_gates
@@ -33,7 +33,7 @@ def refused(error: Refused, source: str) -> Finding:
 def ignored(subject: Subject) -> Iterator[Finding]:
     """Fields that have no effect: the kubelet only logs that it reads the file leniently."""
     minor = subject.settings.minor
-    for field in subject.document.ignored:
+    for position, field in enumerate(subject.document.ignored):
         if field.repeated:
             yield Finding(
                 id="field-repeated",
@@ -43,7 +43,7 @@ def ignored(subject: Subject) -> Iterator[Finding]:
                 remedy="take one of the two out",
             )
             continue
-        near = nearest(field.field.rpartition(".")[2], minor)
+        near = nearest(field.field.rpartition(".")[2], minor) if position < MOST_LOOKED_FOR else None
         yield Finding(
             id="field-ignored",
             severity="error" if near else "warning",
@@ -57,10 +57,10 @@ def gates_not_judged(subject: Subject) -> Iterator[Finding]:
     """Feature gates of a version of which not all are known: new in it, or misspelt, on which it does not start."""
     document, minor = subject.document, subject.settings.minor
     known = {*known_gates(minor), *gone(minor), *GROUPS_OF_GATES}
-    for name in document.values.get("featureGates") or {} if minor > ALL_GATES_UNTIL else ():
+    for position, name in enumerate(document.values.get("featureGates") or {} if minor > ALL_GATES_UNTIL else ()):
         if name in known:
             continue
-        near = get_close_matches(name, known_gates(minor), n=1, cutoff=0.85)
+        near = get_close_matches(name, known_gates(minor), n=1, cutoff=0.85) if position < MOST_LOOKED_FOR else None
         yield Finding(
             id="feature-gate-not-judged",
             severity="warning",

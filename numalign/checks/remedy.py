@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,10 +20,16 @@ _WRITTEN = re.compile(r'([A-Za-z][\w.-]*): (\{[^{}]*\}|\[[^][]*\]|"[^"]*"|[^\s,;
 _FLAG_OF = {field: flag for flag, field in FLAGS.items()}
 
 
-def in_flags(finding: Finding, document: Document) -> Finding:
-    """The finding, its remedy naming the flag in the stead of every field whose value is from one, and of the entries
-    of a map where the finding is about one that a flag sets."""
-    if finding.remedy is None or not any(place.startswith("--") for place in document.places.values()):
+def in_flags(findings: Iterable[Finding], document: Document) -> list[Finding]:
+    """The findings, their remedies naming the flag in the stead of every field whose value is from one, and of the
+    entries of a map where the finding is about one that a flag sets."""
+    if not any(place.startswith("--") for place in document.places.values()):
+        return list(findings)
+    return [_in_flags(finding, document) for finding in findings]
+
+
+def _in_flags(finding: Finding, document: Document) -> Finding:
+    if finding.remedy is None:
         return finding
 
     def written(match: re.Match[str]) -> str:

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-__all__ = ["fields", "nearest", "struct_fields"]
+__all__ = ["MOST_LOOKED_FOR", "fields", "nearest", "struct_fields"]
+
+MOST_LOOKED_FOR = 200
+"""Of so many unknown names the one meant is looked for: it takes about a millisecond each, and a text that is no
+configuration at all has tens of thousands."""
 
 # Type -> its fields; `@33` is the minor version that brought the field, where that is later than 1.27.
 _FIELDS = {

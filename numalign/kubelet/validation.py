@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from numalign.kubelet.document import go_duration, go_float
+from numalign.kubelet.fields import MOST_LOOKED_FOR
 from numalign.kubelet.gojson import quoted
 from numalign.kubelet.other_rules import (
     AFTER_ENFORCE,
@@ -40,7 +41,7 @@ _DEFAULT_PERIOD, _SHORTEST_PERIOD, _LONGEST_PERIOD = 100_000_000, 1_000_000, 1_0
 
 def _feature_gates(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     known, all_known = known_gates(settings.minor), settings.minor <= ALL_GATES_UNTIL
-    for name, value in settings.feature_gates.items():
+    for position, (name, value) in enumerate(settings.feature_gates.items()):
         path = ("featureGates", name)
         gate = known.get(name)
         if gate is None and name not in GROUPS_OF_GATES and (all_known or name in gone(settings.minor)):
@@ -49,7 +50,7 @@ def _feature_gates(settings: Settings, view: KubeletView) -> Iterator[Problem]:
                 "featureGates",
                 f"unrecognized feature gate: {name}",
                 path,
-                _gate_remedy(name, settings.minor),
+                _gate_remedy(name, settings.minor, look=position < MOST_LOOKED_FOR),
             )
         elif gate is not None and gate.locked and value != gate.default:
             default = str(gate.default).lower()
@@ -72,8 +73,8 @@ def _feature_gates(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             )
 
 
-def _gate_remedy(name: str, minor: int) -> str:
-    near = get_close_matches(name, known_gates(minor), n=1, cutoff=0.85) if name not in gone(minor) else None
+def _gate_remedy(name: str, minor: int, *, look: bool) -> str:
+    near = get_close_matches(name, known_gates(minor), n=1, cutoff=0.85) if look and name not in gone(minor) else None
     return f"write {near[0]}" if near else f"take {name} out: Kubernetes 1.{minor} does not have it"
 
 
