@@ -37,7 +37,7 @@ __all__ = [
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
 KIND = "KubeletConfiguration"
-_MAX_BYTES = 512 << 10
+_MAX_BYTES = 128 << 10
 
 _META = {"apiversion": "apiVersion", "kind": "kind"}
 _TYPE_META = r"""struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"""

@@ -17,17 +17,27 @@ __all__ = ["draw"]
 
 _PLURALS = {"error": "errors", "warning": "warnings", "info": "info"}
 _MOST_REASONS = 3
+_MOST_OF_ONE = 50
+"""Findings of one check that are shown: nobody reads more, and writing thousands takes longer than finding them."""
 
 
 def draw(console: Console, report: Report) -> None:
     """Each finding with its place, what was seen and what to do; then what came of the checks."""
+    found = Counter(finding.id for finding in report.findings)
+    shown: Counter[str] = Counter()
     for finding in report.findings:
+        shown[finding.id] += 1
+        if shown[finding.id] > _MOST_OF_ONE:
+            continue
         head = Text(f"{finding.severity:<9}", style=style_of(finding.severity))
         head.append(f"{finding.id}  {printable(finding.place)}", style="none")
         console.print(head)
         console.print(Padding(Text(printable(finding.message)), (0, 0, 0, 9)))
         if finding.remedy:
             console.print(Padding(Text(printable(finding.remedy)), (0, 0, 0, 9)))
+        if shown[finding.id] == _MOST_OF_ONE and found[finding.id] > _MOST_OF_ONE:
+            more = found[finding.id] - _MOST_OF_ONE
+            console.print(Padding(Text(f"and {more} more of {finding.id}, which -o json has"), (0, 0, 0, 9)))
     if report.findings:
         console.print()
     version = f"; Kubernetes {report.kubernetes_version}{_assumed(report)}" if report.kubernetes_version else ""

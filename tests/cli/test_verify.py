@@ -176,3 +176,13 @@ def test_a_verdict_that_nobody_reads_is_no_success(run: Run, tree: Callable[[str
     done = subprocess.run(words, input=GOOD.encode(), stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_of_thousands_of_findings_of_one_check_the_first_are_shown(run: Run, tree: Callable[[str], Path]) -> None:
+    text = GOOD + "maxPods: 1\n" * 5001
+    words = ("verify", "--config", "-", "--root", tree("dgx-h100"))
+    lines = run(*words, stdin=text.encode()).stdout.splitlines()
+    assert sum(line.startswith("warning  field-repeated") for line in lines) == 50
+    assert "         and 4950 more of field-repeated, which -o json has" in lines
+    report = json.loads(run(*words, "-o", "json", stdin=text.encode()).stdout)
+    assert sum(finding["id"] == "field-repeated" for finding in report["findings"]) == 5000

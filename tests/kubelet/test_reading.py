@@ -249,7 +249,7 @@ def test_a_number_beyond_any_is_named_as_it_is_written_in_json() -> None:
 
 
 def test_a_document_that_is_too_large_is_not_read() -> None:
-    with pytest.raises(CannotRead, match=r"f\.yaml: larger than 512 KiB, which no kubelet configuration is"):
+    with pytest.raises(CannotRead, match=r"f\.yaml: larger than 128 KiB, which no kubelet configuration is"):
         decode(HEADER + b"\n" * (512 << 10), "f.yaml", 36)
 
 
