@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from numalign.checks.finding import Finding, Severity, Subject
 from numalign.cpuset import CpuSet
 from numalign.kubelet.settings import BOOLEANS
-from numalign.kubelet.startup import SLOW_MEMORY_NODES
+from numalign.kubelet.startup import MAX_NUMA_NODES, SLOW_MEMORY_NODES
 
 __all__ = [
     "admission_cost",
@@ -21,6 +21,8 @@ __all__ = [
     "whole_cores_only",
 ]
 
+_MORE_NODES_SINCE = 31
+"""The version from which a topology manager's policy can start on more than 8 NUMA nodes."""
 SLOW_MERGE_NODES = 8
 """NUMA nodes from which best-effort and restricted try too many combinations (measured: over two minutes a pod)."""
 _FIXED_HANG = 38
@@ -86,8 +88,15 @@ def topology_manager(subject: Subject) -> Iterator[Finding]:
     policy, field = subject.settings.topology_policy, "topologyManagerPolicy"
     if policy == "none":
         message = "topologyManagerPolicy is none: nothing is aligned"
-        remedy = f"write {field}: single-numa-node"
-        yield _found(subject, "topology-manager-off", _off(subject), field, message, remedy)
+        remedy, nodes = f"write {field}: single-numa-node", len(subject.view.nodes)
+        severity = _off(subject)
+        if nodes > MAX_NUMA_NODES and subject.settings.minor < _MORE_NODES_SINCE:
+            severity = "warning"
+            message += (
+                f", and no kubelet of 1.{subject.settings.minor} aligns anything on a machine with {nodes} NUMA nodes"
+            )
+            remedy = f"Kubernetes 1.{_MORE_NODES_SINCE} and newer have the option max-allowable-numa-nodes"
+        yield _found(subject, "topology-manager-off", severity, field, message, remedy)
     elif policy == "best-effort":
         message = "topologyManagerPolicy is best-effort: a pod that cannot be aligned is admitted all the same"
         yield _found(subject, "topology-best-effort", "info", field, message, None)

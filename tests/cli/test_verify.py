@@ -186,3 +186,13 @@ def test_of_thousands_of_findings_of_one_check_the_first_are_shown(run: Run, tre
     assert "         and 4950 more of field-repeated, which -o json has" in lines
     report = json.loads(run(*words, "-o", "json", stdin=text.encode()).stdout)
     assert sum(finding["id"] == "field-repeated" for finding in report["findings"]) == 5000
+
+
+def test_where_no_policy_could_start_none_is_no_error(run: Run, tree: Callable[[str], Path]) -> None:
+    text = GOOD.replace("topologyManagerPolicy: single-numa-node\n", "")
+    assert text != GOOD
+    for version, severity in (("1.30", "warning"), ("1.31", "error")):
+        words = ("--root", tree("gb200-nvl"), "--kubernetes-version", version, "-o", "json", "--config", "-")
+        report = json.loads(run("verify", *words, stdin=text.encode()).stdout)
+        found = {finding["id"]: finding for finding in report["findings"]}["topology-manager-off"]
+        assert (found["severity"], "1.31 and newer" in found["remedy"]) == (severity, severity == "warning")
