@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
 from numalign.checks.finding import Finding, Subject
 from numalign.kubelet.document import Refused
 from numalign.kubelet.dropins import ALPHA
-from numalign.kubelet.fields import MOST_LOOKED_FOR, nearest
+from numalign.kubelet.fields import MOST_LOOKED_FOR, closest, nearest
 from numalign.kubelet.problem import Problem
 from numalign.kubelet.restart import obstacles
 from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, gone, known_gates
@@ -60,14 +59,14 @@ def gates_not_judged(subject: Subject) -> Iterator[Finding]:
     for position, name in enumerate(document.values.get("featureGates") or {} if minor > ALL_GATES_UNTIL else ()):
         if name in known:
             continue
-        near = get_close_matches(name, known_gates(minor), n=1, cutoff=0.85) if position < MOST_LOOKED_FOR else None
+        near = closest(name, known_gates(minor), 0.85) if position < MOST_LOOKED_FOR else None
         yield Finding(
             id="feature-gate-not-judged",
             severity="warning",
             place=document.place("featureGates", name),
             message=f"{name} is no feature gate that numalign knows: where Kubernetes 1.{minor} does not have it "
             f"either, the kubelet does not start (unrecognized feature gate: {name})",
-            remedy=f"did you mean {near[0]}?" if near else None,
+            remedy=f"did you mean {near}?" if near else None,
         )
 
 

@@ -6,10 +6,10 @@ k8s.io/api/core/v1/types.go (Taint) and component-base's logs/api/v1/types.go an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
-__all__ = ["MOST_LOOKED_FOR", "fields", "nearest", "struct_fields"]
+__all__ = ["MOST_LOOKED_FOR", "closest", "fields", "nearest", "struct_fields"]
 
 MOST_LOOKED_FOR = 200
 """Of so many unknown names the one meant is looked for: it takes about a millisecond each, and a text that is no
@@ -129,13 +129,18 @@ def struct_fields(kind: str, minor: int) -> Mapping[str, str] | None:
     return {name: inner for name, _, since, inner in words if int(since or 0) <= minor}
 
 
-def nearest(name: str, minor: int) -> str | None:
-    """The field that a misspelt name most likely means."""
+def closest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    """The one of the known names that is most like a misspelt one, None where none is."""
     from difflib import get_close_matches
 
+    return next(iter(get_close_matches(name, known, n=1, cutoff=cutoff)), None)
+
+
+def nearest(name: str, minor: int) -> str | None:
+    """The field that a misspelt name most likely means."""
     known = {field.lower(): field for field in fields(minor)}
     lower = name.lower()
     if lower in _ALIASES or lower in known:
         return _ALIASES.get(lower) or known[lower]
-    close = get_close_matches(lower, known, n=1, cutoff=0.8)
-    return known[close[0]] if close else None
+    close = closest(lower, known, 0.8)
+    return known[close] if close else None

@@ -7,12 +7,12 @@ pkg/kubelet/cm/{topologymanager,cpumanager,memorymanager}, 1.27 to 1.36.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 
 import msgspec
 
 from numalign.cpuset import CpuSet
 from numalign.kubelet.document import nanoseconds
+from numalign.kubelet.fields import closest
 from numalign.kubelet.gojson import quoted
 from numalign.kubelet.other_rules import LOGS_AT_START, QOS_AT_START
 from numalign.kubelet.problem import Problem, Rule
@@ -283,8 +283,8 @@ def _unavailable(settings: Settings, field: str, given: Mapping[str, str], manag
         group = known.get(name)
         if group is None:
             message = f"unknown {manager} Policy option: {quoted(name)}"
-            near = get_close_matches(name, known, n=1, cutoff=0.75)
-            remedy = f'write {near[0]}: "{given[name]}"' if near else f"take {name} out"
+            near = closest(name, known, 0.75)
+            remedy = f'write {near}: "{given[name]}"' if near else f"take {name} out"
             yield _start("policy-option-unknown", message, field, name, remedy=remedy)
             continue
         gate = GROUP_GATES[field].get(group)

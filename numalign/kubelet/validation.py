@@ -6,10 +6,9 @@ Source: k8s.io/component-base/featuregate and pkg/kubelet/apis/config/validation
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from numalign.kubelet.document import go_duration, go_float
-from numalign.kubelet.fields import MOST_LOOKED_FOR
+from numalign.kubelet.fields import MOST_LOOKED_FOR, closest
 from numalign.kubelet.gojson import quoted
 from numalign.kubelet.other_rules import (
     AFTER_ENFORCE,
@@ -74,8 +73,8 @@ def _feature_gates(settings: Settings, view: KubeletView) -> Iterator[Problem]:
 
 
 def _gate_remedy(name: str, minor: int, *, look: bool) -> str:
-    near = get_close_matches(name, known_gates(minor), n=1, cutoff=0.85) if look and name not in gone(minor) else None
-    return f"write {near[0]}" if near else f"take {name} out: Kubernetes 1.{minor} does not have it"
+    near = closest(name, known_gates(minor), 0.85) if look and name not in gone(minor) else None
+    return f"write {near}" if near else f"take {name} out: Kubernetes 1.{minor} does not have it"
 
 
 def _topology_names(settings: Settings, view: KubeletView) -> Iterator[Problem]:
@@ -99,7 +98,7 @@ def _topology_names(settings: Settings, view: KubeletView) -> Iterator[Problem]:
 
 def _nearest(name: str, names: tuple[str, ...], otherwise: str) -> str:
     """The one that a name most likely means, whatever its letters' case."""
-    return next(iter(get_close_matches(name.lower(), names, n=1, cutoff=0.75)), otherwise)
+    return closest(name.lower(), names, 0.75) or otherwise
 
 
 def _enforce_at_all(settings: Settings, view: KubeletView) -> Iterator[Problem]:

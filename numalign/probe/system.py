@@ -7,7 +7,6 @@ admin-guide/cgroup-v2.rst.
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -182,6 +181,8 @@ def read_health(host: Host, address: str, port: int) -> Health | None:
 
 
 def _ask(address: str, port: int) -> Health:
+    import socket  # which only the host's own kubelet needs
+
     host = f"[{address}]" if ":" in address else address
     try:
         with socket.create_connection((address, port), _HEALTH_DEADLINE) as connection:
