@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from numalign.kubelet import gojson, gourl, yaml
+from numalign.kubelet import gojson, yaml
 from numalign.kubelet.document import TextDuration, dotted, go_duration, go_float
-from numalign.kubelet.images import wrong_image
 from numalign.kubelet.other_values import SECOND, Values, Wrong
 from numalign.quantity import Quantity
 
@@ -102,6 +101,10 @@ def verified_images(values: Values) -> Iterator[Wrong]:
         said = f"invalid configuration: can't set `{list_field}` if `imagePullCredentialsVertificationPolicy` is not "
         yield Wrong((list_field,), f'{said}"NeverVerifyAllowlistedImages"', f"write {policy_field}: {_VERIFY[2]}")
         return
+    if not allowed:
+        return
+    from numalign.kubelet.images import wrong_image  # few nodes have such a list
+
     for position, pattern in enumerate(allowed):
         wrong = wrong_image(pattern, values.minor)
         if wrong is not None:
@@ -232,6 +235,8 @@ def tracing(values: Values) -> Iterator[Wrong]:
 
 def _wrong_endpoint(endpoint: str) -> tuple[str, str] | None:
     """An endpoint as it is quoted, and why it is none: what Go's net/url makes of it, and its scheme."""
+    from numalign.kubelet import gourl
+
     url = endpoint if "//" in endpoint else f"dns://{endpoint}"
     quoted = gojson.quoted(url)
     try:

@@ -6,7 +6,6 @@ Source: pkg/kubelet/cm/cpumanager/policy_static.go (NewStaticPolicy, takeByTopol
 from __future__ import annotations
 
 from numalign.cpuset import CpuSet
-from numalign.kubelet.distribute_cpus import take_distributed
 from numalign.kubelet.settings import Settings, reservation
 from numalign.kubelet.take_cpus import CannotTake, CpuTopology, cpu_topology, take_packed
 from numalign.kubelet.view import KubeletView
@@ -19,6 +18,8 @@ def take_cpus(settings: Settings, topology: CpuTopology, available: CpuSet, numb
     minor, spread = settings.minor, settings.option("distribute-cpus-across-cores")
     if settings.option("distribute-cpus-across-numa"):
         group = topology.cpus_per_core or 1 if settings.option("full-pcpus-only") else 1
+        from numalign.kubelet.distribute_cpus import take_distributed  # the option is rare
+
         return take_distributed(topology, available, number, group, minor, spread=spread)
     by_uncore = settings.option("prefer-align-cpus-by-uncorecache")
     return take_packed(topology, available, number, minor, spread=spread, by_uncore=by_uncore)

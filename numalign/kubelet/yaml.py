@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import datetime
 import math
 import re
 import struct
@@ -58,7 +57,7 @@ _WHERE = re.compile(r"^yaml: (line \d+: )?")
 """What stands before what is wrong, in the words of the kubelet's YAML library."""
 _TAG = "tag:yaml.org,2002:"
 _RESOLVED_TAGS = frozenset({"bool", "int", "float", "null", "timestamp"})
-_TIMESTAMP = re.compile(
+_TIMESTAMP = (
     # the forms of resolve.go's allowedTimestampFormats; a comma may begin a fraction in Go
     r"([0-9]{4}-[0-9]{1,2}-[0-9]{1,2})"
     r"(?:[Tt]([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})([.,][0-9]+)?(?:Z|[-+](?:[01][0-9]|2[0-4]):[0-5][0-9])"
@@ -146,9 +145,11 @@ def scalar(text: str) -> Any:
 
 def _is_timestamp(text: str) -> bool:
     """Whether a text is a date, or a date and time, that there is."""
-    match = _TIMESTAMP.fullmatch(text)
+    match = re.fullmatch(_TIMESTAMP, text) if text[:4].isdecimal() else None
     if match is None:
         return False
+    import datetime  # dates are rare
+
     try:
         datetime.date(*map(int, match[1].split("-")))
     except ValueError:
