@@ -46,7 +46,8 @@ def _call(words: list[str]) -> int:
     if stray is not None:
         from numalign.cli.mistakes import named_without_option
 
-        raise named_without_option(*stray)
+        command, place = stray
+        raise named_without_option(command, words, place)
     from numalign.cli.app import build
 
     try:

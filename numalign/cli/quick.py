@@ -32,23 +32,30 @@ def read(words: list[str], environment: dict[str, str]) -> Call | None:
     return None
 
 
-def stray_word(words: list[str]) -> tuple[Command, str] | None:
-    """The first word that is neither an option, nor an option's value, nor wanted; None where there is none."""
+def stray_word(words: list[str]) -> tuple[Command, int] | None:
+    """The place of the first word that is neither an option, nor an option's value, nor wanted; None where none is.
+
+    Behind an option that the command does not have nobody can tell which word is stray: that option is the mistake.
+    """
     for command in COMMANDS:
         if tuple(words[: len(command.words)]) != command.words:
             continue
         names = parameters_of(function_of(command))
         wanted = sum(f"{command.words[0]}.{name}" in ARGUMENTS for name in names)
         rows = [option_of(command, name) for name in names if f"{command.words[0]}.{name}" not in ARGUMENTS]
-        takers = {flag for row in rows if row.takes != "flag" for flag in row.flags}
-        rest = iter(words[len(command.words) :])
-        for word in rest:
-            if word in takers:
-                next(rest, None)
-            elif word == "-" or not word.startswith("-"):
+        takes = {flag: row.takes != "flag" for row in rows for flag in row.flags}
+        rest = iter(range(len(command.words), len(words)))
+        for place in rest:
+            word = words[place]
+            flag, equals, _ = word.partition("=")
+            if word == "-" or not word.startswith("-"):
                 wanted -= 1
                 if wanted < 0:
-                    return command, word
+                    return command, place
+            elif flag not in takes:
+                return None
+            elif takes[flag] and not equals:
+                next(rest, None)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,7 +89,9 @@ def test_help_and_mistakes_are_typers(words: list[str]) -> None:
     [
         (("verify", "old.yaml"), "numalign verify --config old.yaml"),
         (("inspect", "/proc"), "numalign inspect --root /proc"),
-        (("inspect", "-o", "json", "node.tar.gz"), "numalign inspect --machine node.tar.gz"),
+        (("inspect", "-o", "json", "node.tar.gz"), "numalign inspect -o json --machine node.tar.gz"),
+        (("verify", "old.yaml", "--root", "my host"), "numalign verify --config old.yaml --root 'my host'"),
+        (("verify", "--config=new.yaml", "old.yaml"), "numalign verify --help has its options"),
         (("render", "kubelet-config", "out.yaml"), "numalign render kubelet-config --out out.yaml"),
         (("kubelet", "features", "1.33"), "numalign kubelet features --kubernetes-version 1.33"),
         (("snapshot", "a", "b"), "numalign snapshot --help has its options"),
@@ -98,6 +101,30 @@ def test_a_file_without_its_option_is_told_which(words: tuple[str, ...], hint: s
     done = run(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[1].strip() == hint
+
+
+def test_no_hint_writes_over_a_file_that_is_there(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("kind: KubeletConfiguration\n")
+    done = run("render", "kubelet-config", str(file), "--diff")
+    assert done.stderr.splitlines()[1].strip() == f"numalign render kubelet-config --base {file} --diff"
+    done = run("render", "pod", str(file))
+    assert done.stderr.splitlines()[1].strip() == "numalign render pod --help has its options"
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("render", "kubelet-config", "--config", "config.yaml"), "--config"),
+        (("verify", "--format", "json"), "--format"),
+        (("kubelet", "features", "--version=1.36", "1.36"), "--version"),
+        (("render", "pod", "-o", "json"), "-o"),
+    ],
+)
+def test_an_option_that_is_none_is_the_mistake_and_not_its_value(words: tuple[str, ...], option: str, run: Run) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"No such option: {option}" in done.stderr
 
 
 def test_checks_alone_lists_them(run: Run) -> None:
