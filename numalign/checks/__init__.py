@@ -6,7 +6,7 @@ checks/table.py has them from top to bottom; docs/checks has a page for each id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -15,11 +15,12 @@ from numalign.checks import configuration
 from numalign.checks.finding import SEVERITIES, Check, Finding, Gap, Node, Subject, T
 from numalign.checks.itself import SELF, Own
 from numalign.checks.remedy import in_flags
-from numalign.checks.table import ANY_CONFIGURATION, CHECKS, KUBELETS_OWN, LOADING, NODE_CHECKS, all_ids
+from numalign.checks.table import ANY_CONFIGURATION, CHECKS, KUBELETS_OWN, LOADING, MANAGERS_OWN, NODE_CHECKS, all_ids
 from numalign.kubelet.document import Document, Refused
-from numalign.kubelet.problem import Stage
+from numalign.kubelet.problem import Problem
 from numalign.kubelet.rules import problems
 from numalign.kubelet.settings import settings
+from numalign.kubelet.startup import stops_before_managers
 from numalign.kubelet.static_cpus import reserved_cpus
 from numalign.kubelet.view import kubelet_view
 from numalign.machine import Machine
@@ -78,7 +79,7 @@ def judge(node: Node, document: Document, minor: int, version_from: VersionFrom 
     further, further_gaps = _made(CHECKS, subject)
     of_configuration = (*configuration.not_started(subject, refused), *further)
     found = [*of_node, *in_flags(of_configuration, document)]
-    gaps = {**node_gaps, **(_behind(refused[0].stage) if refused else {}), **further_gaps}
+    gaps = {**node_gaps, **_behind(refused), **further_gaps}
     return _report(node, document.source, (minor, version_from), found, gaps)
 
 
@@ -110,9 +111,13 @@ def _made(checks: Iterable[Check[T]], of: T) -> tuple[list[Finding], Gaps]:
     return found, gaps
 
 
-def _behind(stage: Stage) -> Gaps:
-    """The kubelet's own rules that it does not come to, where it stops at a stage."""
-    stages = list(KUBELETS_OWN)
+def _behind(refused: Sequence[Problem]) -> Gaps:
+    """The kubelet's own rules that it does not come to, where something of a stage keeps it from starting."""
+    if not refused:
+        return {}
+    if any(map(stops_before_managers, refused)):
+        return dict.fromkeys(MANAGERS_OWN, Gap("not-looked-at", "the kubelet stops before, at its reservations"))
+    stages, stage = list(KUBELETS_OWN), refused[0].stage
     later = stages[stages.index(stage) + 1 :]
     gap = Gap("not-looked-at", f"the kubelet stops before, at {_STOPS_AT[stage]}")
     return {id: gap for name in later for id in KUBELETS_OWN[name]}

@@ -26,6 +26,30 @@ NODE_CHECKS: tuple[Check[Node], ...] = (*ANY_CONFIGURATION, *RUNNING_NODE)
 LOADING = ("config-not-loaded",)
 """What stands in the way of every check of the configuration."""
 
+MANAGERS_OWN = (
+    "topology-options-gate",
+    "topology-option-value",
+    "numa-node-limit",
+    "cpu-options-without-static",
+    "cpu-policy-unknown",
+    "reserved-cpus-missing",
+    "cpu-option-value",
+    "cpu-options-exclusive",
+    "align-by-socket",
+    "reserved-cpus-too-many",
+    "policy-option-unknown",
+    "policy-option-gate",
+    "memory-policy-unknown",
+    "reserved-memory-node",
+    "reserved-memory-sum",
+    "reserved-memory-whole",
+    "reserved-memory-missing",
+    "reservation-exceeds-capacity",
+    "eviction-grace-period",
+    "eviction-minimum-reclaim",
+)
+"""What the kubelet refuses at its start once it has taken the reservations."""
+
 KUBELETS_OWN: dict[Stage, tuple[str, ...]] = {
     # the stage of a kubelet's start -> what it refuses there; it does not come to the next one
     "featureGates": ("feature-gate-unknown", "feature-gate-locked", "feature-gate-dependency"),
@@ -53,28 +77,9 @@ KUBELETS_OWN: dict[Stage, tuple[str, ...]] = {
     "start": (
         "reserved-cpus-offline",
         "reservation-unusable",
-        "eviction-grace-period",
-        "eviction-minimum-reclaim",
         "eviction-threshold",
-        "topology-options-gate",
-        "topology-option-value",
-        "numa-node-limit",
         "cpu-options-gate",
-        "cpu-options-without-static",
-        "cpu-policy-unknown",
-        "reserved-cpus-missing",
-        "cpu-option-value",
-        "cpu-options-exclusive",
-        "align-by-socket",
-        "reserved-cpus-too-many",
-        "policy-option-unknown",
-        "policy-option-gate",
-        "memory-policy-unknown",
-        "reserved-memory-node",
-        "reserved-memory-sum",
-        "reserved-memory-whole",
-        "reserved-memory-missing",
-        "reservation-exceeds-capacity",
+        *MANAGERS_OWN,
     ),
 }
 

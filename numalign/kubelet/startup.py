@@ -31,7 +31,7 @@ from numalign.kubelet.versions import CPU_OPTIONS, GROUP_GATES, TOPOLOGY_OPTIONS
 from numalign.kubelet.view import KubeletView
 from numalign.quantity import Endless, Quantity
 
-__all__ = ["EXCLUSIVE_OPTIONS", "MAX_NUMA_NODES", "SLOW_MEMORY_NODES", "START_RULES"]
+__all__ = ["EXCLUSIVE_OPTIONS", "MAX_NUMA_NODES", "SLOW_MEMORY_NODES", "START_RULES", "stops_before_managers"]
 
 MAX_NUMA_NODES = 8
 SLOW_MEMORY_NODES = 16
@@ -391,11 +391,18 @@ _MANAGERS: tuple[Rule, ...] = (
 )
 
 
+def stops_before_managers(problem: Problem) -> bool:
+    """Whether nothing can be said of the managers beside this problem: they compute with what it is about."""
+    return problem.id == "reservation-unusable" or (
+        problem.id == "eviction-threshold" and problem.path[0] != "evictionSoft"
+    )
+
+
 def _start_rules(settings: Settings, view: KubeletView) -> Iterator[Problem]:
     """The managers are asked only where the reservations are usable, since they compute with them."""
     found = [problem for rule in _FIRST for problem in rule(settings, view)]
     yield from found
-    if not any(problem.id in ("reservation-unusable", "eviction-threshold") for problem in found):
+    if not any(map(stops_before_managers, found)):
         for rule in _MANAGERS:
             yield from rule(settings, view)
 

@@ -14,7 +14,7 @@ from numalign.checks.finding import SEVERITIES, Finding, Node, State
 from numalign.checks.hardware import COVERED, WARNINGS, check_of
 from numalign.checks.itself import SELF
 from numalign.checks.pages import ids, page
-from numalign.checks.table import NODE_CHECKS, all_ids
+from numalign.checks.table import MANAGERS_OWN, NODE_CHECKS, all_ids
 from numalign.kubelet.document import Refused
 from numalign.kubelet.effective import effective
 from numalign.kubelet.versions import parse_version
@@ -172,6 +172,26 @@ def test_the_pages_are_listed_and_shown(run: Run) -> None:
     assert run("checks", "show", "isolated-cpus").stdout == page("isolated-cpus")
     wrong = run("checks", "show", "isolated-cpu")
     assert (wrong.returncode, "did you mean isolated-cpus?" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("wrong", ["kubeReserved: {memory: 4GiB}", "evictionHard: {memory.available: 4GiB}"])
+def test_no_manager_is_passed_where_its_reservations_are_unusable(
+    wrong: str, machine_of: Callable[[str], Machine]
+) -> None:
+    text = HEADER + f"memoryManagerPolicy: static\n{wrong}\n"
+    report = judge(Node(machine_of("dgx-h100")), effective(("f.yaml", text.encode()), {}, {}, 36), 36)
+    outcomes = {outcome.id: (outcome.status, outcome.reason) for outcome in report.checks}
+    behind = ("not-looked-at", "the kubelet stops before, at its reservations")
+    assert {id: outcomes[id] for id in MANAGERS_OWN} == dict.fromkeys(MANAGERS_OWN, behind)
+    assert outcomes["reserved-cpus-offline"] == ("passed", None)
+
+
+def test_a_soft_threshold_stops_the_kubelet_behind_its_managers(machine_of: Callable[[str], Machine]) -> None:
+    text = HEADER + 'cpuManagerPolicy: Static\nreservedSystemCPUs: "0,112"\nevictionSoft: {memory.available: 4GiB}\n'
+    report = judge(Node(machine_of("dgx-h100")), effective(("f.yaml", text.encode()), {}, {}, 36), 36)
+    outcomes = {outcome.id: outcome.status for outcome in report.checks}
+    assert (outcomes["eviction-threshold"], outcomes["cpu-policy-unknown"]) == ("failed", "failed")
+    assert outcomes["memory-policy-unknown"] == "passed"
 
 
 def test_what_the_kubelet_does_not_come_to_is_not_passed(machine_of: Callable[[str], Machine]) -> None:
