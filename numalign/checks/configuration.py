@@ -15,6 +15,7 @@ from numalign.kubelet.versions import ALL_GATES_UNTIL, GROUPS_OF_GATES, gone, kn
 __all__ = ["drop_ins", "gates_not_judged", "ignored", "not_started", "refused", "state"]
 
 _NO_FIELDS = "into Go value of type struct {"
+_NOT_ONE = ("'Kind' is missing", "'apiVersion' is missing", 'no kind "', _NO_FIELDS)
 """What the kubelet says of a list or a scalar where the configuration should be."""
 
 
@@ -113,7 +114,7 @@ def _load_remedy(error: Refused) -> str | None:
     """What to write where a value has the wrong type: most often a string without its quotes."""
     if error.message.endswith("of type string") and error.path:
         return f"write the value of {'.'.join(map(str, error.path))} in quotes"
-    if any(said in error.message for said in ("'Kind' is missing", "'apiVersion' is missing", _NO_FIELDS)):
+    if any(said in error.message for said in _NOT_ONE):
         return "begin it with apiVersion: kubelet.config.k8s.io/v1beta1 and kind: KubeletConfiguration"
     return None
 

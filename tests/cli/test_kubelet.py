@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Run
+from tests.conftest import Run, Tree
 
 CONFIG = """\
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -47,3 +48,21 @@ def test_parts_of_cpus_are_thousandths_in_the_whole_row(run: Run, tree: Callable
     (tmp_path / "kubelet.yaml").write_text("".join([*config, "kubeReserved: {cpu: 630m}\n"]))
     done = run("kubelet", "allocatable", "--config", "kubelet.yaml", "--root", tree("dgx-h100"))
     assert ["cpu", "224000m", "630m", "223370m"] in [line.split() for line in done.stdout.splitlines()]
+
+
+def test_no_name_of_an_option_is_broken_on_a_narrow_terminal(run: Run) -> None:
+    lines = run("kubelet", "features", env={"COLUMNS": "80"}).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split() for line in lines if "align-by-socket" in line or "max-allowable-numa-nodes" in line] == [
+        ["align-by-socket", "alpha", "CPUManagerPolicyAlphaOptions"],
+        ["max-allowable-numa-nodes", "stable"],
+    ]
+
+
+def test_a_document_of_another_kind_is_told_how_to_begin(run: Run, tree: Tree, tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text("apiVersion: v1\nkind: Pod\n")
+    done = run("verify", "--config", str(file), "--root", tree("dgx-h100"), "--only", "config-not-loaded", "-o", "json")
+    assert [finding["remedy"] for finding in json.loads(done.stdout)["findings"]] == [
+        "begin it with apiVersion: kubelet.config.k8s.io/v1beta1 and kind: KubeletConfiguration"
+    ]
