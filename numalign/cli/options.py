@@ -114,7 +114,7 @@ COMMANDS: tuple[Command, ...] = (
         "numalign.cli.verify:verify",
         "Check a kubelet configuration on a machine.",
         (
-            "numalign verify                       /var/lib/kubelet/config.yaml against this host",
+            "numalign verify                       this host's kubelet configuration against the host",
             "numalign verify --config kubelet.yaml --machine node.tar.gz",
             "numalign verify --self                in a container: is what it was given on one NUMA node?",
             "numalign verify --wait 120s --ignore gpu-request-limit",
@@ -218,7 +218,7 @@ OPTIONS: dict[str, Option] = {
     "predict.output": Option(("--output", "-o"), "How to print it.", choices=("text", "json"), takes="choice"),
     "predict.config": Option(
         ("--config",),
-        "The KubeletConfiguration of the node [default: /var/lib/kubelet/config.yaml below the root].",
+        "The KubeletConfiguration to go by [default: that of the node's kubelet, else /var/lib/kubelet/config.yaml].",
         metavar="FILE",
     ),
     "running": Option(
@@ -250,7 +250,12 @@ OPTIONS: dict[str, Option] = {
     "kubelet config.output": Option(
         ("--output", "-o"), "How to print it.", choices=("text", "yaml", "json"), takes="choice"
     ),
-    "kubelet.config": Option(("--config",), "The KubeletConfiguration (- for standard input).", metavar="FILE"),
+    "kubelet.config": Option(
+        ("--config",),
+        "The KubeletConfiguration, - for standard input [default: that of the node's kubelet, else "
+        "/var/lib/kubelet/config.yaml].",
+        metavar="FILE",
+    ),
     "reserved_cpu_count": Option(
         ("--reserved-cpu-count",), "How many CPUs to keep for the system, in whole cores.", metavar="N"
     ),
@@ -342,7 +347,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "config": Option(
         ("--config",),
-        "The KubeletConfiguration to verify [default: /var/lib/kubelet/config.yaml below the root].",
+        "The KubeletConfiguration to verify [default: that of the node's kubelet, else /var/lib/kubelet/config.yaml].",
         metavar="FILE",
     ),
     "kubeconfig": Option(
