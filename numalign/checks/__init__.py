@@ -24,8 +24,9 @@ from numalign.kubelet.startup import stops_before_managers
 from numalign.kubelet.static_cpus import reserved_cpus
 from numalign.kubelet.view import kubelet_view
 from numalign.machine import Machine
+from numalign.words import nic_name
 
-__all__ = ["Outcome", "Report", "VersionFrom", "judge", "judge_node", "judge_refused", "judge_self"]
+__all__ = ["Container", "Outcome", "Report", "VersionFrom", "judge", "judge_node", "judge_refused", "judge_self"]
 
 _NOT_LOADED = Gap("not-looked-at", "the kubelet does not load the configuration")
 _STOPS_AT = {"featureGates": "its feature gates", "validate": "validation", "start": "its start"}
@@ -45,9 +46,20 @@ class Outcome(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class Container(msgspec.Struct, frozen=True, rename="camel"):
+    """What a container was given: CPUs and NUMA nodes as lists, GPUs by index, NICs by name; null cannot be told."""
+
+    cpus: str | None
+    numa_nodes: str = msgspec.field(name="NUMANodes")
+    memory_numa_nodes: str | None = msgspec.field(name="memoryNUMANodes")
+    gpus: tuple[int, ...] = ()
+    nics: tuple[str, ...] = ()
+
+
 class Report(msgspec.Struct, frozen=True, rename="camel"):
     """What the checks found, the worst first, and what came of each check; without a version and a configuration where
-    none was judged. `policy` is the file of the VerifyPolicy that held."""
+    none was judged. `policy` is the file of the VerifyPolicy that held; `container`
+    what the container had that was looked at."""
 
     api_version: str
     kind: Literal["VerifyReport"]
@@ -58,6 +70,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     findings: tuple[Finding, ...]
     checks: tuple[Outcome, ...]
     policy: str | None = None
+    container: Container | None = None
 
     def count(self, status: str) -> int:
         """How many checks came to that."""
@@ -133,7 +146,15 @@ def judge_self(own: Own) -> Report:
             found += check.find(own)
         else:
             gaps[check.id] = gap
-    return _reported(own.machine, found, gaps, [check.id for check in SELF])
+    report = _reported(own.machine, found, gaps, [check.id for check in SELF])
+    given = Container(
+        cpus=None if own.given.cpus is None else str(own.given.cpus),
+        numa_nodes=str(own.cpu_nodes),
+        memory_numa_nodes=None if own.given.numa_nodes is None else str(own.given.numa_nodes),
+        gpus=tuple(gpu.index for gpu in own.gpus),
+        nics=tuple(map(nic_name, own.nics)),
+    )
+    return msgspec.structs.replace(report, container=given)
 
 
 def _report(node: Node, source: str, version: tuple[int, VersionFrom], found: Iterable[Finding], gaps: Gaps) -> Report:

@@ -108,7 +108,9 @@ def _no_health(subject: Subject) -> Gap | None:
     if running is None:
         return _NOT_RUNNING
     if running.health is None:
-        return Gap("not-looked-at", "the kubelet's /healthz is asked on the node itself only")
+        return Gap(
+            "not-looked-at", "the kubelet's /healthz is asked on the node itself only, where healthzPort is not 0"
+        )
     confinement = subject.machine.confinement
     if not running.health.answered and confinement is not None and confinement.container:
         return Gap("not-looked-at", "a container without the host's network does not reach the kubelet's /healthz")

@@ -17,10 +17,11 @@ def config(
     kubernetes_version: str | None = None,
     output: str = "text",
     root: str | None = None,
+    machine: str | None = None,
     out: str | None = None,
 ) -> int:
     """Print the effective configuration: file, drop-ins and flags merged, and where each value comes from."""
-    host = open_host(root or "/")
+    host = open_host(root or "/") if machine is None else load(root, machine, "off")[1]
     kubelet = Kubelet(host)
     configuration = read_configuration(config, config_dir, kubelet_flags, kubelet, root)
     document = effective_document(configuration, version(kubernetes_version, kubelet).minor)

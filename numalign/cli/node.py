@@ -233,7 +233,7 @@ def _host_file(kubelet: Kubelet, path: str | None, root: str | None) -> tuple[st
     except OSError as error:
         raise CannotRead(f"{place.shown}: {error.strerror}", hint="run it as root") from error
     if data is None:
-        what = "is not in it" if host.packed else "does not exist"
+        what = "is not in it (--redact leaves it out)" if host.packed else "does not exist"
         inside = kubelet.process.inside if kubelet.process else None
         hint = "name it with --config FILE"
         if inside:

@@ -6,6 +6,7 @@ pkg/kubelet/cm/{topologymanager,cpumanager,memorymanager}, 1.27 to 1.36.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -84,7 +85,20 @@ def _reservations(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             wrong = _wrong_reservation(name, text)
             if wrong is not None:
                 message = wrong if wrong.startswith(_ENDLESS) else f"{flag} value failed to parse: {wrong}"
-                yield _start("reservation-unusable", message, field, name)
+                yield _start("reservation-unusable", message, field, name, remedy=_meant(name, text))
+
+
+_BYTES = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([kKMGTPE])(i?)[bB]")
+"""An amount of memory as people write it, which is no quantity."""
+
+
+def _meant(name: str, text: str) -> str | None:
+    """The quantity that `4GiB` and the like most likely mean."""
+    found = _BYTES.fullmatch(text.strip())
+    if found is None:
+        return None
+    unit = found[2] if found[2] != "k" and found[2] != "K" else "K" if found[3] else "k"
+    return f"write {name}: {found[1]}{unit}{found[3]}"
 
 
 def _wrong_reservation(name: str, text: str) -> str | None:

@@ -7,6 +7,7 @@ admin-guide/cgroup-v2.rst.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -187,8 +188,8 @@ def _ask(address: str, port: int) -> Health:
     try:
         with socket.create_connection((address, port), _HEALTH_DEADLINE) as connection:
             connection.sendall(f"GET /healthz HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
-            data = b""
-            while len(data) < 4096:
+            data, end = b"", time.monotonic() + _HEALTH_DEADLINE
+            while len(data) < 4096 and time.monotonic() < end:
                 more = connection.recv(4096)
                 if not more:
                     break

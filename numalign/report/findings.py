@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from numalign.checks import Report
+from numalign.checks import Container, Report
 from numalign.checks.finding import SEVERITIES
 from numalign.report.text import style_of
 from numalign.words import count, printable
@@ -23,6 +23,9 @@ _MOST_OF_ONE = 50
 
 def draw(console: Console, report: Report) -> None:
     """Each finding with its place, what was seen and what to do; then what came of the checks."""
+    if report.container is not None:
+        console.print(Text(printable(_given(report.container))))
+        console.print()
     found = Counter(finding.id for finding in report.findings)
     shown: Counter[str] = Counter()
     for finding in report.findings:
@@ -46,6 +49,16 @@ def draw(console: Console, report: Report) -> None:
         console.print(Text(printable(line)))
     if report.findings:
         console.print(Text("numalign checks show ID explains each"))
+
+
+def _given(container: Container) -> str:
+    """What a container was given, in a line: `CPUs 4-7 of NUMA 0; memory of NUMA 0-1; GPU 3; no NIC by PCIDEVICE_*`."""
+    cpus = "CPUs that cannot be told" if container.cpus is None else f"CPUs {container.cpus}"
+    memory = container.memory_numa_nodes
+    gpus = f"GPU {', '.join(map(str, container.gpus))}" if container.gpus else "no GPU of the map"
+    nics = ", ".join(container.nics) if container.nics else "no NIC by PCIDEVICE_*"
+    where = f" of NUMA {container.numa_nodes}" if container.numa_nodes else ""
+    return f"{cpus}{where}; memory of NUMA {memory or '?'}; {gpus}; {nics}"
 
 
 def _summary(report: Report) -> str:

@@ -102,6 +102,14 @@ def test_the_command_looks_at_its_own_process(run: Run, tree: Callable[[str], Pa
         "self-devices": "not-applicable",
     }
     assert (report["config"], report["kubernetesVersion"]) == (None, None)
+    assert (report["container"]["cpus"], report["container"]["NUMANodes"]) == (one, "0")
+    assert report["container"]["gpus"] == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_people_are_told_what_the_container_was_given(run: Run, tree: Callable[[str], Path]) -> None:
+    said = run("verify", "--self", "--root", tree("dgx-h100"), env={"NVIDIA_VISIBLE_DEVICES": "all"}).stdout
+    allowed = str(CpuSet(os.sched_getaffinity(0)))
+    assert said.startswith(f"CPUs {allowed} of NUMA 0; memory of NUMA 0; GPU 0, 1, 2, 3, 4, 5, 6, 7; no NIC by")
 
 
 def test_a_configuration_is_not_judged_along_with_it(run: Run) -> None:

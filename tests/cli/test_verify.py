@@ -196,3 +196,32 @@ def test_where_no_policy_could_start_none_is_no_error(run: Run, tree: Callable[[
         report = json.loads(run("verify", *words, stdin=text.encode()).stdout)
         found = {finding["id"]: finding for finding in report["findings"]}["topology-manager-off"]
         assert (found["severity"], "1.31 and newer" in found["remedy"]) == (severity, severity == "warning")
+
+
+@pytest.mark.parametrize(
+    ("amount", "meant"), [("4GiB", "4Gi"), ("4 GB", "4G"), ("512kb", "512k"), ("1.5TiB", "1.5Ti"), ("many", None)]
+)
+def test_an_amount_as_people_write_it_is_told_as_a_quantity(
+    amount: str, meant: str | None, run: Run, tree: Callable[[str], Path]
+) -> None:
+    text = GOOD + f'kubeReserved: {{memory: "{amount}"}}\n'
+    done = run("verify", "--config", "-", "--root", tree("dgx-h100"), "-o", "json", stdin=text.encode())
+    found = {finding["id"]: finding for finding in json.loads(done.stdout)["findings"]}["reservation-unusable"]
+    assert found["remedy"] == (meant and f"write memory: {meant}")
+
+
+def test_the_effective_configuration_of_a_snapshot_is_printed(
+    run: Run, tree: Callable[[str], Path], tmp_path: Path
+) -> None:
+    import shutil
+
+    root = tmp_path / "root"
+    shutil.copytree(tree("dgx-h100"), root, symlinks=True)
+    (root / "var/lib/kubelet").mkdir(parents=True)
+    (root / "var/lib/kubelet/config.yaml").write_text(GOOD)
+    for name, words in (("node.tar.gz", ()), ("redacted.tar.gz", ("--redact",))):
+        assert run("snapshot", name, "--root", root, *words).returncode == 0
+    done = run("kubelet", "config", "--machine", "node.tar.gz", "-o", "json")
+    assert json.loads(done.stdout)["reservedSystemCPUs"] == "0,56,112,168"
+    done = run("kubelet", "config", "--machine", "redacted.tar.gz")
+    assert (done.returncode, "--redact leaves it out" in done.stderr) == (3, True)
