@@ -70,7 +70,7 @@ def _found(subject: Subject, id: str, severity: Severity, file: str, one: Held, 
     return Finding(
         id=id,
         severity=severity,
-        place=f"{subject.state.folder}/{file}",
+        place=subject.state.place(file),
         message=f"{one.name}, which is not on this node (any more), has {what}",
         remedy="look again in a minute; if it stays: drain the node, stop the kubelet, delete the file, start it again",
     )

@@ -45,7 +45,7 @@ def _registered(node: Node) -> _Registered | None:
         return _Registered(resources.socket, found)
     state = device_state(node.state)
     if isinstance(state, DeviceState):
-        return _Registered(f"{node.state.folder}/{DEVICE_STATE}", state.registered)
+        return _Registered(node.state.place(DEVICE_STATE), state.registered)
     return None
 
 
@@ -70,7 +70,7 @@ def _state_unusable(node: Node) -> Iterator[Finding]:
         yield Finding(
             id="device-state-unusable",
             severity="warning",
-            place=f"{node.state.folder}/{DEVICE_STATE}",
+            place=node.state.place(DEVICE_STATE),
             message=f"the kubelet cannot take it ({problem}): after a restart it has forgotten which container has "
             "which devices, and gives them out again",
             remedy="drain the node, stop the kubelet, delete the file, start the kubelet",
@@ -85,27 +85,40 @@ def _plugin_missing(node: Node) -> Iterator[Finding]:
     yield Finding(
         id="device-plugin-missing",
         severity="error",
-        place=f"{node.state.folder}/{DEVICE_PLUGINS}",
+        place=node.state.place(DEVICE_PLUGINS),
         message=f"a kubelet runs, and neither a device plugin nor a DRA driver hands out the {count(len(gpus), 'GPU')}",
         remedy="install NVIDIA's device plugin, or look into its log: it registers anew when the kubelet was restarted",
     )
 
 
 def _has_gpu_plugin(node: Node) -> bool:
-    return any(name.startswith("nvidia") for name in node.state.device_plugins) or bool(_gpu_ids(node))
+    return any(map(_is_nvidias, node.state.device_plugins)) or bool(_gpu_ids(node))
+
+
+def _is_nvidias(socket: str) -> bool:
+    return socket.startswith("nvidia")
 
 
 def _plugin_dead(node: Node) -> Iterator[Finding]:
     """Sockets that a plugin left: its devices are unhealthy, and are taken off the node after five minutes."""
-    for name in node.resources.dead_sockets or ():
+    dead = node.resources.dead_sockets or ()
+    living = any(_is_nvidias(name) and printable(name) not in dead for name in node.state.device_plugins)
+    for name in dead:
+        of_gpus = _is_nvidias(name)
+        left_over = of_gpus and living and _all_given_out(node)
+        effect = "another hands out the GPUs" if left_over else "the kubelet gives out none of its devices"
         yield Finding(
             id="device-plugin-dead",
-            severity="error" if name.startswith("nvidia") else "warning",
-            place=f"{node.state.folder}/{DEVICE_PLUGINS}/{name}",
-            message="nobody listens on this socket of a device plugin: the plugin has ended, and the kubelet gives out "
-            "none of its devices",
-            remedy=_RESTART,
+            severity="info" if left_over else "error" if of_gpus else "warning",
+            place=f"{node.state.place(DEVICE_PLUGINS)}/{name}",
+            message=f"nobody listens on this socket of a device plugin: the plugin has ended, and {effect}",
+            remedy="delete it" if left_over else _RESTART,
         )
+
+
+def _all_given_out(node: Node) -> bool:
+    """Whether the kubelet itself says that every GPU is healthy: then a plugin serves them all."""
+    return node.resources.allocatable is not None and bool(_gpu_ids(node)) and not any(_gpu_not_registered(node))
 
 
 def _dra_beside(node: Node) -> Iterator[Finding]:
@@ -120,7 +133,7 @@ def _dra_beside(node: Node) -> Iterator[Finding]:
             yield Finding(
                 id="dra-beside-plugin",
                 severity="error",
-                place=f"{node.state.folder}/{PLUGINS}",
+                place=node.state.place(PLUGINS),
                 message=f"the DRA driver {driver} is registered, and a device plugin hands out {what} too "
                 f"({few(resources)}): neither knows what the other gave, so two pods can get one device",
                 remedy=f"take the driver {driver} or the device plugin off this node",
@@ -241,7 +254,7 @@ def _advertised(node: Node) -> tuple[str, tuple[Devices, ...]]:
     if resources.allocatable is not None:
         return resources.socket, resources.allocatable.devices
     state = device_state(node.state)
-    place = f"{node.state.folder}/{DEVICE_STATE}"
+    place = node.state.place(DEVICE_STATE)
     if not isinstance(state, DeviceState):
         return place, ()
     by_node: dict[str, dict[int, list[str]]] = {}
@@ -343,7 +356,7 @@ def _no_registered(node: Node) -> Gap | None:
         return None
     gap = _no_checkpoint(node)
     if gap is None and isinstance(device_state(node.state), str):
-        return Gap("not-looked-at", f"{node.state.folder}/{DEVICE_STATE} cannot be read")
+        return Gap("not-looked-at", f"{node.state.place(DEVICE_STATE)} cannot be read")
     return gap
 
 

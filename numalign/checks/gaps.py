@@ -17,4 +17,4 @@ def no_folder(state: State) -> Gap | None:
 def unreadable(state: State, name: str) -> Gap | None:
     """Something in the kubelet's directory could not be read."""
     reason = state.problems.get(name)
-    return Gap("not-looked-at", f"{state.folder}/{name}: {reason}") if reason else None
+    return Gap("not-looked-at", f"{state.place(name)}: {reason}") if reason else None

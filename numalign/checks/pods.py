@@ -248,7 +248,7 @@ def _nothing_of_pods(subject: Subject) -> Gap | None:
     if not any(name in subject.state.files for name in STATE_FILES):
         return Gap("not-looked-at", reason)
     spoilt = unusable(subject.state, formats(subject.settings))
-    return Gap("not-looked-at", f"{reason}, and {subject.state.folder}/{spoilt} cannot be read") if spoilt else None
+    return Gap("not-looked-at", f"{reason}, and {subject.state.place(spoilt)} cannot be read") if spoilt else None
 
 
 def _no_links(subject: Subject) -> Gap | None:

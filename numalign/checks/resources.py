@@ -97,7 +97,7 @@ def held_by_state(state: State, formats: Formats) -> tuple[Held, ...]:
     found: dict[tuple[str, str], Held] = {}
 
     def add(pod: str, container: str, file: str, **more: object) -> None:
-        before = found.get((pod, container)) or Held(f"pod {pod}", container, f"{state.folder}/{file}")
+        before = found.get((pod, container)) or Held(f"pod {pod}", container, state.place(file))
         found[pod, container] = msgspec.structs.replace(before, **more)
 
     for pod, container, cpus in _cpu_entries(state, formats):

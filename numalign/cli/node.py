@@ -153,6 +153,7 @@ def refuse_unstartable(document: Document, settings: Settings, view: KubeletView
 def read_state(state_dir: str | None, kubelet: Kubelet, root: str | None) -> State:
     """What lies in the kubelet's directory: the one named, else that of the host or snapshot; a Machine document has
     none. Raises CannotRead where the named one is no directory."""
+    from numalign.kubelet.running import DEFAULT_FOLDER
     from numalign.probe.host import Host
     from numalign.probe.kubelet import NO_STATE, Place, read_state
 
@@ -162,7 +163,9 @@ def read_state(state_dir: str | None, kubelet: Kubelet, root: str | None) -> Sta
         return read_state(Place(Host(state_dir), "", state_dir.rstrip("/") or "/"), named=True)
     if kubelet.host is None:
         return NO_STATE
-    return read_state(_host_place(kubelet.host, kubelet.folder, root))
+    folder = _host_place(kubelet.host, kubelet.folder, root)
+    devices = _host_place(kubelet.host, DEFAULT_FOLDER, root)
+    return read_state(folder, devices=devices if devices.path != folder.path else None)
 
 
 def version(kubernetes_version: str | None, kubelet: Kubelet) -> Version:

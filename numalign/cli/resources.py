@@ -55,7 +55,7 @@ def read_resources(kubelet: Kubelet, state: State, *, pods: bool = False) -> Res
         pods=answers.pods(),
         silence=answers.silence,
         pod_uids=read_pod_uids(host) if pods and host is not None else None,
-        dead_sockets=_dead(host, kubelet.folder, plugins) if running and host is not None and host.live else None,
+        dead_sockets=_dead(host, plugins) if running and host is not None and host.live else None,
     )
 
 
@@ -151,9 +151,12 @@ def _socket(host: Host, folder: str) -> str:
     return host.real(path) or path
 
 
-def _dead(host: Host, folder: str, names: list[str]) -> tuple[str, ...]:
+def _dead(host: Host, names: list[str]) -> tuple[str, ...]:
     """The sockets of device plugins on which nobody listens."""
-    place = host.real(f"{folder.strip('/')}/device-plugins")
+    from numalign.kubelet.running import DEFAULT_FOLDER
+    from numalign.probe.kubelet import DEVICE_PLUGINS
+
+    place = host.real(f"{DEFAULT_FOLDER.strip('/')}/{DEVICE_PLUGINS}")
     return tuple(printable(name) for name in names[:_MAX_SOCKETS] if _is_dead(f"{host.root}/{place}/{name}"))
 
 

@@ -52,7 +52,7 @@ def read_running(settings: Settings, view: KubeletView, state: State, *, packed:
         raise CannotRead("no directory of a kubelet, which has what runs", hint="--state-dir names one")
     for name in ("", *STATE_FILES):
         if name in state.problems:
-            raise CannotRead(f"{state.folder}/{name}: {state.problems[name]}".replace("/:", ":"), hint="run it as root")
+            raise CannotRead(f"{state.place(name)}: {state.problems[name]}".replace("/:", ":"), hint="run it as root")
     if not state.files:
         raise CannotRead(
             f"{state.folder}: no state file of a kubelet: {', '.join(STATE_FILES)}",

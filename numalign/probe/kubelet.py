@@ -205,7 +205,7 @@ class State(msgspec.Struct, frozen=True):
 
     `folder` is how a person names the directory, empty where there is none; `plugins` are those of plugins_registry,
     `device_plugins` those of device-plugins; `problems` says of a file, or of the whole directory (""), why it could
-    not be read.
+    not be read. `device_folder` is the directory that has device-plugins, where it is another.
     """
 
     folder: str
@@ -213,13 +213,20 @@ class State(msgspec.Struct, frozen=True):
     plugins: tuple[str, ...] = ()
     device_plugins: tuple[str, ...] = ()
     problems: Mapping[str, str] = {}
+    device_folder: str = ""
+
+    def place(self, name: str) -> str:
+        """How a person names a file or directory of it."""
+        of_devices = self.device_folder and name.partition("/")[0] == DEVICE_PLUGINS
+        return f"{self.device_folder if of_devices else self.folder}/{name}"
 
 
 NO_STATE = State("", {})
 
 
-def read_state(folder: Place, *, named: bool = False) -> State:
-    """What is in a kubelet's directory; one that is missing or empty counts only where a person `named` it."""
+def read_state(folder: Place, *, named: bool = False, devices: Place | None = None) -> State:
+    """What is in a kubelet's directory; one that is missing or empty counts only where a person `named` it. `devices`
+    has device-plugins, where that is another: the kubelet keeps it at one place whatever --root-dir says."""
     files: dict[str, bytes] = {}
     problems: dict[str, str] = {}
     try:
@@ -227,15 +234,19 @@ def read_state(folder: Place, *, named: bool = False) -> State:
             return NO_STATE
     except OSError as error:
         return State(folder.shown, {}, problems={"": error.strerror or ""})
+    above = dict.fromkeys((DEVICE_STATE, DEVICE_PLUGINS), devices or folder)
     for name in STATE_FILES:
-        data = _kept(problems, name, lambda path: folder.host.read(path, MAX_KUBELET_FILE), folder)
+        data = _kept(problems, name, lambda path: folder.host.read(path, MAX_KUBELET_FILE), above.get(name, folder))
         if data is not None:
             files[name] = data
-    sockets = {name: _kept(problems, name, folder.host.entries, folder) or [] for name in (PLUGINS, DEVICE_PLUGINS)}
-    for name, found in sockets.items():
-        for socket in found:
-            folder.host.remember(f"{folder.host.real(folder.below(name).path)}/{socket}", b"")
-    return State(folder.shown, files, tuple(sockets[PLUGINS]), tuple(sockets[DEVICE_PLUGINS]), problems)
+    sockets: dict[str, list[str]] = {}
+    for name in (PLUGINS, DEVICE_PLUGINS):
+        where = above.get(name, folder)
+        sockets[name] = _kept(problems, name, folder.host.entries, where) or []
+        for socket in sockets[name]:
+            folder.host.remember(f"{folder.host.real(where.below(name).path)}/{socket}", b"")
+    device_folder = devices.shown if devices else ""
+    return State(folder.shown, files, tuple(sockets[PLUGINS]), tuple(sockets[DEVICE_PLUGINS]), problems, device_folder)
 
 
 def _kept(problems: dict[str, str], name: str, read: Callable[[str], T], folder: Place) -> T | None:

@@ -114,6 +114,33 @@ def test_a_socket_on_which_nobody_listens_is_told(node: Testnode, run: Run) -> N
     ]
 
 
+def test_a_socket_left_beside_a_plugin_that_serves_every_gpu_is_no_fault(node: Testnode, run: Run) -> None:
+    node.stale("device-plugins/nvidiaGPU-1700000000.sock")
+    found = answered(node, run)
+    (one,) = found.findings("device-plugin-dead")
+    assert (found.exit_status, one["severity"], one["remedy"]) == (0, "info", "delete it")
+    assert one["message"].endswith("the plugin has ended, and another hands out the GPUs")
+    found = answered(node, run, allocatable(Devices(GPU, GPUS[:4], (0,))))
+    assert found.findings("device-plugin-dead")[0]["severity"] == "error"
+
+
+def test_device_plugins_are_at_their_own_place_whatever_the_root_dir(testnode: MakeNode, run: Run) -> None:
+    node = testnode()
+    node.kubelet(f"--config=/{KUBELET}/config.yaml", "--root-dir=/var/lib/k0s/kubelet")
+    node.write("var/lib/k0s/kubelet/pods/x", "")
+    node.checkpoint({GPU: GPUS[1:]})
+    node.listen("device-plugins/nvidia-gpu.sock")
+    node.stale("device-plugins/other.sock")
+    found = node.verify(run)
+    assert found.status("device-plugin-missing") == "passed"
+    ids = ("gpu-not-registered", "device-plugin-dead")
+    folder = f"{node.root}/{KUBELET}/device-plugins"
+    assert [one["place"] for id in ids for one in found.findings(id)] == [
+        f"{folder}/kubelet_internal_checkpoint",
+        f"{folder}/other.sock",
+    ]
+
+
 def test_a_dra_driver_beside_the_plugin_is_an_error(node: Testnode, run: Run) -> None:
     node.listen("plugins_registry/gpu.nvidia.com-reg.sock")
     node.listen("plugins_registry/dra.net.sock")
