@@ -13,6 +13,7 @@ from numalign.checks.finding import Check, Finding, Gap, Severity, Subject
 from numalign.checks.known import Known, known_devices
 from numalign.checks.resources import Held, held_by_api, held_by_state, unusable
 from numalign.cpuset import CpuSet
+from numalign.kubelet.checkpoint import CPU_FILE
 from numalign.kubelet.restart import formats
 from numalign.links import LINK_TYPES
 from numalign.machine import LinkType, Machine
@@ -22,6 +23,10 @@ from numalign.words import count, few, numa_nodes, size
 __all__ = ["PODS", "held", "not_about_pods"]
 
 _RANK = {kind: rank for rank, kind in enumerate(LINK_TYPES)}
+_ACTIVE_PODS_SINCE = 34
+"""The version from which the pod-resources API lists no pods that have ended (KubeletPodResourcesListUseActivePods)."""
+_FORGET = "drain the node, stop the kubelet, delete {file}, start the kubelet"
+_WHOLE_CORES = 'write cpuManagerPolicyOptions: {full-pcpus-only: "true"}, and ask for whole cores'
 _AGAIN = "delete the pod: the kubelet decides anew when its controller makes another"
 
 
@@ -167,7 +172,8 @@ def _cores_shared(subject: Subject) -> Iterator[Finding]:
             if other is not one and other.pod != one.pod:  # within a pod of 1.36 they can be its own shared pool
                 twice.setdefault((other.name, one.name), []).append(cpu)
     for (first, second), cpus in twice.items():
-        yield _shared(subject, "error", f"CPUs {CpuSet(cpus)} are given to two containers: {first}, and {second}")
+        message = f"CPUs {CpuSet(cpus)} are given to two containers: {first}, and {second}"
+        yield _shared(subject, "error", message, _FORGET.format(file=CPU_FILE))
     split: dict[tuple[str, str], list[int]] = {}
     for core in subject.machine.cores:
         owners = {owner[cpu].name if cpu in owner else "" for cpu in core.cpus}
@@ -177,15 +183,49 @@ def _cores_shared(subject: Subject) -> Iterator[Finding]:
             if len(pods) > 1 or "" in owners:
                 others = "the shared pool" if "" in owners else few(names[1:])
                 split.setdefault((names[0], others), []).extend(core.cpus)
-    severity: Severity = "error" if subject.settings.option("full-pcpus-only") else "warning"
+    whole = subject.settings.option("full-pcpus-only")
+    severity: Severity = "error" if whole else "warning"
+    remedy = (
+        _AGAIN
+        if whole
+        else f'write cpuManagerPolicyOptions: {{full-pcpus-only: "true"}}, ask for whole cores; {_AGAIN}'
+    )
     for (name, others), cpus in split.items():
-        yield _shared(subject, severity, f"{name} shares the cores of CPUs {CpuSet(cpus)} with {others}")
+        yield _shared(subject, severity, f"{name} shares the cores of CPUs {CpuSet(cpus)} with {others}", remedy)
 
 
-def _shared(subject: Subject, severity: Severity, message: str) -> Finding:
+def _shared(subject: Subject, severity: Severity, message: str, remedy: str) -> Finding:
     place = subject.node.resources.socket if subject.node.resources.pods else subject.state.folder
-    remedy = 'write cpuManagerPolicyOptions: {full-pcpus-only: "true"}, and ask for whole cores; ' + _AGAIN
     return Finding(id="pod-cores-shared", severity=severity, place=place, message=message, remedy=remedy)
+
+
+def _device_twice(subject: Subject) -> Iterator[Finding]:
+    """Devices that two pods have, as they get them from a kubelet that forgot who had them. Until 1.33 finished pods
+    are listed with theirs, which is no fault."""
+    severity: Severity = "error" if subject.settings.minor >= _ACTIVE_PODS_SINCE else "info"
+    owner: dict[tuple[str, str], Held] = {}
+    twice: dict[tuple[str, str, str], list[str]] = {}
+    for one in held(subject):
+        for resource, id in dict.fromkeys((group.resource, id) for group in one.devices for id in group.ids):
+            other = owner.setdefault((resource, id), one)
+            if other.pod != one.pod:
+                twice.setdefault((resource, other.name, one.name), []).append(id)
+    for (resource, first, second), ids in twice.items():
+        yield Finding(
+            id="pod-device-twice",
+            severity=severity,
+            place=subject.node.resources.socket,
+            message=f"{resource}: {few(ids)} {'is' if len(ids) == 1 else 'are'} given to two containers: {first}, and "
+            f"{second}",
+            remedy=_AGAIN if severity == "error" else None,
+        )
+
+
+def _no_devices_named(subject: Subject) -> Gap | None:
+    gap = _nothing_of_pods(subject)
+    if gap is None and subject.node.resources.pods is None:
+        return Gap("not-looked-at", "the state files have devices of pods that ended too")
+    return gap
 
 
 def _gpu_nic_apart(subject: Subject) -> Iterator[Finding]:
@@ -269,6 +309,7 @@ PODS: tuple[Check[Subject], ...] = (
     Check(("pod-resources-silent",), _silent, _nothing_of_pods),
     Check(("pod-not-aligned",), _not_aligned, _one_numa_node),
     Check(("pod-cores-shared",), _cores_shared, _nothing_of_pods),
+    Check(("pod-device-twice",), _device_twice, _no_devices_named),
     Check(("pod-gpu-nic-apart",), _gpu_nic_apart, _no_links),
 )
 """Checks of what the pods that run hold."""

@@ -337,3 +337,27 @@ def test_a_machine_without_numa_nodes_has_nothing_to_align(testnode: MakeNode, r
     with node.pod_resources(Answers()):
         found = node.verify(run, "--pods")
     assert found.status("pod-not-aligned") == "not-applicable"
+
+
+def test_a_device_that_two_pods_have_is_an_error_where_no_ended_pod_is_listed(node: Testnode, run: Run) -> None:
+    twice = pod("", of_gpus(0, 1)), pod("", of_gpus(1), name="b")
+    found = asked(node, run, *twice)
+    (message,) = found.messages("pod-device-twice")
+    names = "pod ml/trainer-0, container main, and pod ml/b, container main"
+    assert message == f"nvidia.com/gpu: {GPUS[1]} is given to two containers: {names}"
+    assert found.exit_status == 1
+    with node.pod_resources(Answers(twice, ALLOCATABLE)):
+        older = node.verify(run, "--pods", "--kubernetes-version", "1.33")
+    assert [one["severity"] for one in older.findings("pod-device-twice")] == ["info"]
+    replicas = (Devices(GPU, (f"{GPUS[0]}::{number}",), (0,)) for number in range(2))
+    shared = [pod("", one, name=str(number)) for number, one in enumerate(replicas)]
+    assert asked(node, run, *shared).status("pod-device-twice") == "passed"
+
+
+def test_nobody_is_told_to_write_the_option_that_is_written(node: Testnode, run: Run) -> None:
+    found = asked(node, run, pod("1-2,113", name="a"), pod("2", name="b"))
+    remedies = {one["remedy"] for one in found.findings("pod-cores-shared")}
+    assert remedies == {
+        "drain the node, stop the kubelet, delete cpu_manager_state, start the kubelet",
+        "delete the pod: the kubelet decides anew when its controller makes another",
+    }
