@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import time
 
 import pytest
 from hypothesis import given
@@ -74,3 +75,10 @@ def test_an_empty_text_and_one_that_ends_in_nul_are_read() -> None:
 def test_the_examples_hold(module: object) -> None:
     failed, tried = doctest.testmod(module)  # type: ignore[arg-type]
     assert (failed, tried > 0) == (0, True)
+
+
+def test_hundreds_of_thousands_of_single_cpus_are_printed_at_once() -> None:
+    sparse = CpuSet.from_mask(int("01" * 200_000, 2))
+    begin = time.monotonic()
+    text = str(sparse)
+    assert (text[:6], text.count(","), time.monotonic() - begin < 5) == ("0,2,4,", 199_999, True)
