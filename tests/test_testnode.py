@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from numalign.kubelet.devices import read_device_state
 from numalign.kubelet.podresources import Pod, PodResources, Pods
 from numalign.probe.host import Host
@@ -49,3 +52,16 @@ def test_it_passes_as_it_is(testnode: MakeNode, run: Run) -> None:
     found = node.verify(run)
     assert (found.exit_status, found.report["kubernetesVersion"]) == (0, "1.34")
     assert found.status("gpu-lost") == found.status("cpu-state-differs") == "passed"
+
+
+def test_nvml_of_a_driver_in_a_container_is_found(testnode: MakeNode, run: Run, tmp_path: Path) -> None:
+    node = testnode()
+    library = Path(node.environment.pop("LD_LIBRARY_PATH"), "libnvidia-ml.so.1")
+    folder = tmp_path / "driver/usr/lib64"
+    folder.mkdir(parents=True)
+    copy = Path(shutil.copy(library, folder))
+    copy.chmod(0o755)
+    node.environment["NVIDIA_DRIVER_ROOT"] = str(tmp_path / "driver")
+    assert node.verify(run).status("nvml-error") == "passed"
+    copy.chmod(0o777)
+    assert node.verify(run).status("nvml-error") == "failed"

@@ -140,7 +140,10 @@ def normalise_bus_id(text: str | bytes) -> str | None:
 
 def query(deadline_seconds: float = _DEADLINE) -> NvmlAnswer:
     """Asks NVML, for `deadline_seconds` at most. Never raises; what went wrong is in the answer."""
-    output, ended = _run_worker(deadline_seconds)
+    try:
+        output, ended = _run_worker(deadline_seconds)
+    except OSError as error:
+        return NvmlAnswer(status="error", message=f"the process that asks NVML cannot be started: {error.strerror}")
     lines, readable = _lines(output)
     gpus = {line.gpu.index: line.gpu for line in lines if line.gpu is not None}
     failure = next((line for line in lines if line.error is not None), None)
@@ -180,6 +183,7 @@ def _run_worker(deadline_seconds: float) -> tuple[bytes, bool]:
 
     A process that hangs in the driver may not die at once, even when it is killed. The worker is in a session of its
     own, where an interrupt of the command does not reach it: it is killed then, too.
+    Raises OSError where it cannot start.
     """
     import contextlib
     import os
@@ -190,16 +194,13 @@ def _run_worker(deadline_seconds: float) -> tuple[bytes, bool]:
     import time
 
     code = f"import sys; sys.path[:] = {sys.path!r}; from numalign.probe.nvml_worker import main; main()"
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", code],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError:
-        return b"", True
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", code],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     assert process.stdout is not None
     end = time.monotonic() + deadline_seconds
     output = b""

@@ -18,6 +18,10 @@ from numalign.probe.nvml import MAX_COUNT, MAX_TEXT, NO_BINDING, Line, NvmlGpu, 
 
 __all__ = ["main"]
 
+_LIBRARY = "libnvidia-ml.so.1"
+_DRIVER_ROOT = "/run/nvidia/driver"
+"""Where the GPU operator's driver container mounts its root; NVIDIA_DRIVER_ROOT names another."""
+_LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64")
 _AFFINITY_WORDS = 64
 """64-bit words of an affinity mask: 4096 CPUs or NUMA nodes."""
 
@@ -33,6 +37,7 @@ def main() -> None:
     ask = _Asking(pynvml)
     try:
         _say(Line(step="nvmlInit"))
+        _load_library()
         pynvml.nvmlInit()
         _say(Line(step="nvmlSystemGetDriverVersion"))
         _say(Line(driver_version=ask(_text, pynvml.nvmlSystemGetDriverVersion)))
@@ -43,6 +48,24 @@ def main() -> None:
         _say(Line(end=True))
     except pynvml.NVMLError as error:
         _say(Line(error=error.value, error_text=_words(error)))
+
+
+def _load_library() -> None:
+    """Loads NVML from the root of a driver that runs in a container (the GPU operator's), where the host has none:
+    whoever asks for the library by its name has it then. A file that others than root can write is left alone."""
+    import ctypes
+
+    root = os.environ.get("NVIDIA_DRIVER_ROOT") or _DRIVER_ROOT
+    for path in (_LIBRARY, *(f"{root}/{folder}/{_LIBRARY}" for folder in _LIBRARY_FOLDERS)):
+        try:
+            if path != _LIBRARY:
+                seen = os.stat(path)
+                if seen.st_uid not in (0, os.geteuid()) or seen.st_mode & 0o022:
+                    continue
+            ctypes.CDLL(path)
+        except OSError:
+            continue
+        return
 
 
 def _say(line: Line) -> None:

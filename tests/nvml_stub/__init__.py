@@ -14,7 +14,16 @@ def build(folder: Path) -> Path:
     """Compiles the library into `folder` and gives the folder."""
     source = Path(__file__).parent / "nvml_stub.c"
     target = folder / "libnvidia-ml.so.1"
-    command = [os.environ.get("CC", "cc"), "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    command = [
+        os.environ.get("CC", "cc"),
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libnvidia-ml.so.1",
+    ]
     subprocess.run([*command, "-o", str(target), str(source)], check=True)
     return folder
 
