@@ -1,6 +1,7 @@
 """A node that admits pods one after another, as its kubelet would.
 
-A refused pod leaves nothing behind: the kubelet clears what it had booked before it looks at the next.
+The kubelet takes back what a refused pod had booked before it looks at the next, in the way in which it removes a pod:
+a NUMA node that the pod took out of its group, or memory given back to another NUMA node of one, stays so.
 """
 
 from __future__ import annotations
@@ -114,13 +115,20 @@ class Node:
                 check_fit(self.room, (held.requests for held in self.state.pods.values()), requests)
                 check_after(pod, self.settings)
         except Refused as refused:
-            self.state = msgspec.structs.replace(self.state, shared=self.state.shared & ~attempt.lost)
+            self.state = self._after_refusal(attempt)
             return Decision(pod.key, False, refused.reason, refused.message, (), tuple(attempt.rounds))
         except (KubeletHangs, KubeletPanics) as error:
             return Decision(pod.key, False, "", "", (), tuple(attempt.rounds), breakdown=str(error))
         pods = {**self.state.pods, pod.key: attempt.held(requests)}
         self.state = msgspec.structs.replace(attempt.now(), pods=pods)
         return Decision(pod.key, True, "", "", attempt.grants(), tuple(attempt.rounds))
+
+    def _after_refusal(self, attempt: Attempt) -> State:
+        """The state once all is taken back that a refused pod had got until then."""
+        use, manager = attempt.use, self.managers.memory
+        if manager is not None and use is not None:
+            use = manager.release(use, attempt.held({}).memory)
+        return msgspec.structs.replace(self.state, shared=self.state.shared & ~attempt.lost, memory=use)
 
     def adopt(
         self,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numalign.admission.decision import Decision
+from numalign.admission.decision import Decision, State
 from numalign.admission.device import Device, Prefer
 from numalign.admission.node import Node
 from numalign.admission.pod import Pod, pod_of
@@ -140,7 +140,7 @@ def test_what_holds_whatever_comes_and_goes(
             continue
         decision = node.admit(step)
         if not decision.admitted:
-            assert node.state == before, "a refused pod leaves nothing behind"
+            assert held_in(node) == held_in(node, before), "a refused pod holds nothing"
             assert decision.reason or decision.breakdown
             continue
         own = exclusive(decision)
@@ -164,6 +164,14 @@ def test_what_holds_whatever_comes_and_goes(
     for key in list(node.state.pods):
         node.remove(key)
     assert node.state == empty, "removing all pods gives the empty state back"
+
+
+def held_in(node: Node, state: State | None = None) -> tuple[object, ...]:
+    """What is taken, whatever the NUMA nodes of a group that memory is taken from."""
+    state = state or node.state
+    use = state.memory
+    memory = (use.blocks, {kind: sum(left) for kind, left in use.free.items()}) if use else None
+    return state.shared, memory, state.devices, state.pods
 
 
 def assert_on_one_numa_node(node: Node, decision: Decision) -> None:
@@ -245,6 +253,25 @@ def test_single_and_group_memory_are_kept_apart_since_1_32(minor: int, admitted:
     assert admitted or decision.message == (
         "Allocate failed due to [memorymanager] preferred hint violates NUMA node allocation, which is unexpected"
     )
+
+
+def test_a_refused_pod_can_take_a_numa_node_out_of_its_group() -> None:
+    # the kubelet gives its memory back, and leaves the NUMA node with the cells that the pod gave it
+    node = node_of("4n-1s-8c", "best-effort", devices=[Device("example.com/x", "x0", (1,))])
+    size = node.view.nodes[1].memory_bytes
+    assert node.admit(pod("wide", {"cpu": "1", "memory": str(size + (1 << 30))})).admitted
+    before = node.state.memory
+    assert before is not None
+    assert before.groups[:2] == (0b11, 0b11)
+    torn = pod("torn", *({"cpu": "1", "memory": "1Gi", "example.com/x": "1"} for _ in range(2)))
+    assert node.admit(torn).message == (
+        "Allocate failed due to requested number of devices unavailable for example.com/x. Requested: 1, Available: 0, "
+        "which is unexpected"
+    )
+    after = node.state.memory
+    assert after is not None
+    assert (after.blocks, after.free) == (before.blocks, before.free)
+    assert after.groups[:2] == (0b11, 0b10)
 
 
 def test_where_smt_is_partly_off_a_cpu_can_be_given_twice() -> None:
