@@ -124,11 +124,12 @@ class Node:
         return Decision(pod.key, True, "", "", attempt.grants(), tuple(attempt.rounds))
 
     def _after_refusal(self, attempt: Attempt) -> State:
-        """The state once all is taken back that a refused pod had got until then."""
-        use, manager = attempt.use, self.managers.memory
+        """The state once all is taken back that a refused pod had got until then; a CPU, too, that it got although
+        another pod has it."""
+        use, held, manager = attempt.use, attempt.held({}), self.managers.memory
         if manager is not None and use is not None:
-            use = manager.release(use, attempt.held({}).memory)
-        return msgspec.structs.replace(self.state, shared=self.state.shared & ~attempt.lost, memory=use)
+            use = manager.release(use, held.memory)
+        return msgspec.structs.replace(self.state, shared=(attempt.shared | held.cpus) & ~attempt.lost, memory=use)
 
     def adopt(
         self,

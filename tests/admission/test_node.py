@@ -282,6 +282,13 @@ def test_where_smt_is_partly_off_a_cpu_can_be_given_twice() -> None:
     assert exclusive(first)["c0"] & exclusive(second)["c0"]
 
 
+def test_a_refused_pod_gives_back_a_cpu_that_another_has() -> None:
+    node = node_of("smt-partly-off", "none", memory=False)
+    first = exclusive(node.admit(pod("first", {"cpu": "3", "memory": "1Gi"})))["c0"]
+    assert not node.admit(pod("torn", {"cpu": "2", "memory": "1Gi"}, {"cpu": "99", "memory": "1Gi"})).admitted
+    assert first & CpuSet.from_mask(node.state.shared)
+
+
 @pytest.mark.parametrize(("minor", "own"), [(28, "1-4,17-20"), (29, "1-2,17-18")])
 def test_sidecars_keep_their_cpus_since_1_29(minor: int, own: str) -> None:
     node = node_of("2s-8c16t", "none", memory=False, minor=minor)
