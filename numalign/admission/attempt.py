@@ -165,7 +165,8 @@ class Attempt:
             taken, free = self.managers.devices.resources[name].allocate(
                 self.used[name], self.reusable_devices.get(name, 0), request, hint.mask
             )
-            if free:
+            # what one container leaves is as open as what it takes
+            if free or (taken and any(name in names for names in self.open.values())):
                 self.open.setdefault(container.name, []).append(name)
             if taken:
                 own[name] = taken

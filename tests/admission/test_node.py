@@ -274,6 +274,16 @@ def test_a_refused_pod_can_take_a_numa_node_out_of_its_group() -> None:
     assert after.groups[:2] == (0b11, 0b10)
 
 
+def test_what_an_open_choice_leaves_to_the_next_container_is_open_too() -> None:
+    node = node_of("2s-8c16t", "none", memory=False, devices=gpus((0, 1)))
+    count = len(node.managers.devices.resources["nvidia.com/gpu"].devices)
+    limits = {"cpu": "1", "memory": "1Gi"}
+    decision = node.admit(
+        pod("p", {**limits, "nvidia.com/gpu": "1"}, {**limits, "nvidia.com/gpu": str(count - 1)}, limits)
+    )
+    assert [grant.open for grant in decision.containers] == [("nvidia.com/gpu",), ("nvidia.com/gpu",), ()]
+
+
 def test_where_smt_is_partly_off_a_cpu_can_be_given_twice() -> None:
     # the kubelet reckons with one CPU of every core, and so takes a core of two of which one is free for a free core
     node = node_of("smt-partly-off", "none", memory=False)
