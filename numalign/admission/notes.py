@@ -104,11 +104,10 @@ def _not_exclusive(subject: Subject) -> Iterator[Remark]:
     asks = any("cpu" in each.requests or "cpu" in each.limits for each in pod.containers)
     if not is_guaranteed(pod, level):
         if asks or subject.resources:
-            yield Remark(
-                "not-guaranteed",
-                "not Guaranteed, so it runs on the shared pool: every container needs limits for cpu and memory, and "
-                "requests equal to them",
-            )
+            why = "every container needs limits for cpu and memory, and requests equal to them"
+            if level.known and not pod.has_pod_level:
+                why = "spec.resources is there and empty, which makes a pod BestEffort; leave it out"
+            yield Remark("not-guaranteed", f"not Guaranteed, so it runs on the shared pool: {why}")
         return
     for each, wanted in zip(pod.containers, subject.containers, strict=True):
         amount = each.requests.get("cpu")

@@ -50,7 +50,8 @@ class Container(msgspec.Struct, frozen=True):
 
 class Pod(msgspec.Struct, frozen=True):
     """A pod after the API server's defaults: its containers in the order in which the kubelet goes through them (init
-    containers first), and what it asks for as a whole, None where it does not."""
+    containers first), and what it asks for as a whole, None where it does not. Pod-level resources that are there and
+    empty (`resources: {}`) ask for nothing, and yet make the QoS class."""
 
     name: str
     containers: tuple[Container, ...]
@@ -90,12 +91,12 @@ def pod_of(
         *(_container(entry, init=True) for entry in spec.get("initContainers") or ()),
         *(_container(entry) for entry in spec.get("containers") or ()),
     )
-    whole = spec.get("resources") or {}
+    whole = spec.get("resources")
     pod = Pod(
         name=name,
         containers=containers,
-        requests=amounts(whole.get("requests")) if whole else None,
-        limits=amounts(whole.get("limits")) if whole else None,
+        requests=amounts(whole.get("requests")) if whole is not None else None,
+        limits=amounts(whole.get("limits")) if whole is not None else None,
         namespace=namespace,
         overhead=amounts(spec.get("overhead")),
         os=(spec.get("os") or {}).get("name"),

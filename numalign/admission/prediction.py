@@ -307,8 +307,11 @@ def _count(node: Node, pod: Pod) -> tuple[int, str | None]:
 
 
 def _qos(pod: Pod, node: Node) -> str:
-    if is_guaranteed(pod, pod_level(pod, node.settings)):
+    level = pod_level(pod, node.settings)
+    if is_guaranteed(pod, level):
         return "Guaranteed"
+    if level.known and not pod.has_pod_level:
+        return "BestEffort"
     amounts = [each for each in pod.containers if {"cpu", "memory"} & {*each.requests, *each.limits}]
     return "Burstable" if amounts or pod.has_pod_level else "BestEffort"
 

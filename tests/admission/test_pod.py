@@ -43,9 +43,16 @@ def test_a_limit_is_the_request_where_there_is_none() -> None:
 def test_pod_level_requests_are_what_the_containers_ask_for_or_the_limits() -> None:
     found = whole({"limits": {"cpu": "8", "memory": "4Gi"}}, {"cpu": "1500m"}, {"cpu": "1"})
     assert shown(found.requests) == {"cpu": "2500m", "memory": "4Gi"}
-    assert whole({}, {"cpu": "1"}).requests is None
+    assert pod("p", {"cpu": "1"}).requests is None
     # nothing is added where there are requests alone
     assert shown(whole({"requests": {"cpu": "4"}}, {"cpu": "1", "memory": "1Gi"}).requests) == {"cpu": "4"}
+
+
+def test_empty_pod_level_resources_make_a_pod_that_runs_on_the_shared_pool() -> None:
+    found = whole({}, {"cpu": "2", "memory": "1Gi"})
+    assert (found.requests, found.limits, found.has_pod_level) == ({}, {}, False)
+    assert exclusive(node_of("2s-8c16t", "restricted", minor=36).admit(found)) == {}
+    assert [*exclusive(node_of("2s-8c16t", "restricted", minor=31).admit(found))] == ["c0"]
 
 
 def test_pod_level_huge_pages_are_those_of_the_containers() -> None:
