@@ -187,7 +187,8 @@ def predict(
     """The prediction for pods on a node, which they are admitted to one after another."""
     settings = node.settings
     known = [*of_the_node(node), *(of_the_map(machine) if occupancy.source == "empty" else ())]
-    pods = tuple(_predicted(machine, node, each, counting=counting) for each in submitted)
+    last: dict[str, Any] = {}
+    pods = tuple(_predicted(machine, node, each, last, counting=counting) for each in submitted)
     options = {**(settings.cpu_options or {}), **(settings.topology_options or {})}
     return Prediction(
         api_version=API_VERSION,
@@ -220,8 +221,11 @@ def _offered(offer: Offer) -> ResourceOffered:
     return ResourceOffered(offer.resource, dict(sorted(found.items())), offer.said_by, unhealthy)
 
 
-def _predicted(machine: Machine, node: Node, submitted: Submitted, *, counting: bool) -> PodPrediction:
-    """What becomes of a pod; where it is admitted it is on the node then."""
+def _predicted(
+    machine: Machine, node: Node, submitted: Submitted, last: dict[str, Any], *, counting: bool
+) -> PodPrediction:
+    """What becomes of a pod; where it is admitted it is on the node then. `last` is the last refusal: what holds for
+    one of many equal pods holds for the next as long as nothing changes on the node."""
     known: dict[str, Any] = {
         "name": submitted.name,
         "namespace": submitted.namespace,
@@ -250,7 +254,10 @@ def _predicted(machine: Machine, node: Node, submitted: Submitted, *, counting: 
         return PodPrediction(**known, outcome="stalls", because=(what,), advice=tuple(_without_stall(before, pod)))
     if not decision.admitted:
         node.admit(pod)  # what a refusal costs: CPUs that the kubelet does not get back
-        return PodPrediction(**known, **_refused(before, pod, decision))
+        alike = (msgspec.structs.replace(pod, name=""), before.state)
+        if last.get("alike") != alike:
+            last |= {"alike": alike, "refused": _refused(before, pod, decision)}
+        return PodPrediction(**known, **last["refused"])
     node.admit(pod)
     case = Case(machine, before, node, pod, decision)
     return PodPrediction(

@@ -110,3 +110,19 @@ def outcome(node: Node, pods: Documents) -> str:
     """What becomes of the last of the pods."""
     last: PodPrediction = predicted(node, pods).pods[-1]
     return last.outcome
+
+
+def test_equal_pods_are_explained_alike_until_something_changes_on_the_node() -> None:
+    def document(name: str, cpu: str) -> dict[str, Any]:
+        containers = [{"name": "c", "resources": {"limits": {"cpu": cpu, "memory": "1Gi"}}}]
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers}}
+
+    def explained(pods: Documents) -> list[Any]:
+        node = static_node("2s-8c16t", "single-numa-node", memory=False, max_pods=110)
+        return [(pod.outcome, pod.verdict, pod.needs, pod.because, pod.advice) for pod in predicted(node, pods).pods]
+
+    others = [document("a", "8"), document("b", "8")]
+    large, small = document("large", "12"), document("small", "4")
+    _, _, first, second, _, third = explained([*others, large, document("equal", "12"), small, document("later", "12")])
+    assert first == second == explained([*others, large])[2]
+    assert third == explained([*others, small, large])[3] != first
