@@ -42,6 +42,7 @@ def node(tree: Callable[[str], Path], tmp_path: Path) -> Path:
         "etc/kubelet/conf.d/50.conf": HEADER + "topologyManagerScope: pod\n",
         "etc/kubelet/conf.d/60.yaml": "no drop-in",
         "srv/kubelet/device-plugins/nvidia-gpu.sock": "",
+        "var/lib/kubelet/device-plugins/nvidia-gpu.sock": "",
         "srv/kubelet/cpu_manager_state": '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}',
     }.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -357,7 +357,7 @@ def test_what_is_no_pod_gets_one_clear_line(text: bytes, says: str, run: Run, wo
         (("--state-dir", "/nowhere"), 3, "--state-dir /nowhere is no directory"),
         (("--running",), 3, "no directory of a kubelet"),
         (("--out", "/nowhere/file"), 3, "/nowhere/file: cannot be written"),
-        (("other.yaml",), 2, "numalign predict --config other.yaml"),
+        (("other.yaml",), 2, "numalign predict --help has its options"),
         (("--machine", "-", "--config", "kubelet.yaml"), 2, "standard input can be read only once"),
     ],
 )
