@@ -99,8 +99,7 @@ def judge(node: Node, document: Document, minor: int, version_from: VersionFrom 
 def judge_refused(node: Node, error: Refused, source: str, minor: int, version_from: VersionFrom = "option") -> Report:
     """The report on a node whose configuration the kubelet does not load."""
     found, gaps = _made(NODE_CHECKS, node)
-    of_node = {id for check in NODE_CHECKS for id in check.ids}
-    unseen = dict.fromkeys(set(all_ids()) - of_node - set(LOADING), _NOT_LOADED)
+    unseen = dict.fromkeys(set(all_ids()) - {*_ids(NODE_CHECKS)} - set(LOADING), _NOT_LOADED)
     found.append(configuration.refused(error, source))
     return _report(node, source, (minor, version_from), found, {**unseen, **gaps})
 
@@ -108,7 +107,11 @@ def judge_refused(node: Node, error: Refused, source: str, minor: int, version_f
 def judge_node(node: Node) -> Report:
     """The report on a node of which no configuration is looked at."""
     found, gaps = _made(ANY_CONFIGURATION, node)
-    return _reported(node.machine, found, gaps, sorted(id for check in ANY_CONFIGURATION for id in check.ids))
+    return _reported(node.machine, found, gaps, sorted(_ids(ANY_CONFIGURATION)))
+
+
+def _ids(checks: Iterable[Check[T]]) -> list[str]:
+    return [id for check in checks for id in check.ids]
 
 
 def _made(checks: Iterable[Check[T]], of: T) -> tuple[list[Finding], Gaps]:
@@ -138,15 +141,8 @@ def _behind(refused: Sequence[Problem]) -> Gaps:
 
 def judge_self(own: Own) -> Report:
     """Whether what a container was given is on one NUMA node."""
-    found: list[Finding] = []
-    gaps: Gaps = {}
-    for check in SELF:
-        gap = check.gap(own)
-        if gap is None:
-            found += check.find(own)
-        else:
-            gaps[check.id] = gap
-    report = _reported(own.machine, found, gaps, [check.id for check in SELF])
+    found, gaps = _made(SELF, own)
+    report = _reported(own.machine, found, gaps, _ids(SELF))
     given = Container(
         cpus=None if own.given.cpus is None else str(own.given.cpus),
         numa_nodes=str(own.cpu_nodes),

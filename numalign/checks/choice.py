@@ -36,7 +36,7 @@ def matching(patterns: Iterable[str]) -> frozenset[str]:
 
 def _known() -> list[str]:
     """The ids of all checks, those of a container among them."""
-    return [*all_ids(), *(check.id for check in SELF)]
+    return [*all_ids(), *(id for check in SELF for id in check.ids)]
 
 
 def by_id(severities: Mapping[str, Severity]) -> dict[str, Severity]:

@@ -106,7 +106,7 @@ class Subject(msgspec.Struct, frozen=True):
         return self.node.state
 
 
-T = TypeVar("T", Node, Subject)
+T = TypeVar("T")
 
 
 def _nothing(of: object) -> tuple[Finding, ...]:
@@ -118,8 +118,9 @@ def _no_gap(of: object) -> Gap | None:
 
 
 class Check(msgspec.Struct, Generic[T], frozen=True):
-    """A check of the node alone, or of a configuration on it: the ids that it reports, what it finds, and why it is not
-    made, if so. One that finds nothing only says when the checks of its ids are not made, which others make."""
+    """A check of the node alone, of a configuration on it, or of what a container was given: the ids that it reports,
+    what it finds, and why it is not made, if so. One that finds nothing only says when the checks of its ids are not
+    made, which others make."""
 
     ids: tuple[str, ...]
     find: Callable[[T], Iterable[Finding]] = _nothing

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from numalign.checks.finding import Finding, Gap
+from numalign.checks.finding import Check, Finding, Gap
 from numalign.cpuset import CpuSet
 from numalign.machine import Gpu, Machine, Nic
 from numalign.probe.itself import Given
@@ -51,14 +51,6 @@ class Own(NamedTuple):
         """The NUMA nodes of its GPUs and NICs, as far as they are known."""
         devices: tuple[Gpu | Nic, ...] = (*self.gpus, *self.nics)
         return CpuSet(device.numa_node for device in devices if device.numa_node is not None)
-
-
-class SelfCheck(NamedTuple):
-    """A check of what the container was given, and why it is not made, if so."""
-
-    id: str
-    find: Callable[[Own], Iterator[Finding]]
-    gap: Callable[[Own], Gap | None]
 
 
 def _cpus(own: Own) -> Iterator[Finding]:
@@ -168,9 +160,9 @@ def _no_devices(own: Own) -> Gap | None:
     return None if own.given.devices else Gap("not-applicable", "no variable PCIDEVICE_* is set")
 
 
-SELF: tuple[SelfCheck, ...] = (
-    SelfCheck("self-cpus", _cpus, _no_cpus),
-    SelfCheck("self-memory", _memory, _no_memory),
-    SelfCheck("self-gpus", _gpus, _no_gpus),
-    SelfCheck("self-devices", _devices, _no_devices),
+SELF: tuple[Check[Own], ...] = (
+    Check(("self-cpus",), _cpus, _no_cpus),
+    Check(("self-memory",), _memory, _no_memory),
+    Check(("self-gpus",), _gpus, _no_gpus),
+    Check(("self-devices",), _devices, _no_devices),
 )

@@ -12,6 +12,7 @@ import msgspec
 
 from numalign.cpuset import CpuSet
 from numalign.probe.host import Host, numbered
+from numalign.probe.kernel import cpu_list, fields
 
 __all__ = ["Given", "read_given"]
 
@@ -33,10 +34,10 @@ class Given(msgspec.Struct, frozen=True):
 def read_given(environment: Mapping[str, str]) -> Given:
     """What this process was given, by its own /proc/self and /dev and the variables of its environment."""
     host = Host("/")
-    status = dict(line.split(":", 1) for line in (host.text("proc/self/status") or "").splitlines() if ":" in line)
+    status = fields(host.text("proc/self/status") or "")
     return Given(
-        cpus=_list(status.get("Cpus_allowed_list")),
-        numa_nodes=_list(status.get("Mems_allowed_list")),
+        cpus=cpu_list(status.get("Cpus_allowed_list")),
+        numa_nodes=cpu_list(status.get("Mems_allowed_list")),
         gpu_minors=tuple(numbered(host.names("dev"), "nvidia")),
         visible=_words(environment.get("NVIDIA_VISIBLE_DEVICES", "")),
         devices={
@@ -49,10 +50,3 @@ def read_given(environment: Mapping[str, str]) -> Given:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _list(text: str | None) -> CpuSet | None:
-    try:
-        return CpuSet.parse(text.strip()) if text else None
-    except ValueError:
-        return None

@@ -10,7 +10,7 @@ from numalign.cpuset import CpuSet
 from numalign.machine import Confinement
 from numalign.probe.host import Host
 
-__all__ = ["FIRMWARE_WORKAROUND", "Kernel", "read_confinement", "read_kernel", "tainted"]
+__all__ = ["FIRMWARE_WORKAROUND", "Kernel", "cpu_list", "fields", "read_confinement", "read_kernel", "tainted"]
 
 FIRMWARE_WORKAROUND = 1 << 11
 """The taint bit that a hand-written numa_node sets (kernel: admin-guide/tainted-kernels.rst)."""
@@ -66,11 +66,11 @@ def tainted(host: Host) -> int:
 
 def read_confinement(host: Host, online: CpuSet) -> Confinement | None:
     """What confines this process, None where nothing does."""
-    status = _fields(host.text("proc/self/status") or "")
-    cpus = _list(status.get("Cpus_allowed_list"))
-    memory = _list(status.get("Mems_allowed_list"))
+    status = fields(host.text("proc/self/status") or "")
+    cpus = cpu_list(status.get("Cpus_allowed_list"))
+    memory = cpu_list(status.get("Mems_allowed_list"))
     node_list = host.text("sys/devices/system/node/has_memory")
-    nodes = _list(node_list)
+    nodes = cpu_list(node_list)
     confined_cpus = cpus & online if cpus and not online <= cpus else None
     confined_nodes = memory & nodes if memory and nodes and not nodes <= memory else None
     container = _in_container(host)
@@ -111,10 +111,11 @@ def _arm_model(info: dict[str, str]) -> str | None:
 
 def _cpuinfo(host: Host) -> dict[str, str]:
     """The fields of the first processor in /proc/cpuinfo, and those of the machine where they fit in the same bytes."""
-    return _fields(host.text("proc/cpuinfo", _CPUINFO_BYTES) or "")
+    return fields(host.text("proc/cpuinfo", _CPUINFO_BYTES) or "")
 
 
-def _fields(text: str) -> dict[str, str]:
+def fields(text: str) -> dict[str, str]:
+    """The fields of a file with a `name: value` a line, such as /proc/PID/status; of equal names the first."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")
@@ -123,7 +124,8 @@ def _fields(text: str) -> dict[str, str]:
     return found
 
 
-def _list(text: str | None) -> CpuSet | None:
+def cpu_list(text: str | None) -> CpuSet | None:
+    """The set that a field lists; None where it is missing, empty or no list."""
     try:
         return CpuSet.parse(text) if text else None
     except ValueError:

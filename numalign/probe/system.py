@@ -15,6 +15,7 @@ import msgspec
 
 from numalign.cpuset import CpuSet
 from numalign.probe.host import Host, numbered
+from numalign.probe.kernel import cpu_list, fields
 from numalign.probe.kubelet import Process
 
 __all__ = ["NO_SYSTEM", "Health", "System", "read_health", "read_system"]
@@ -121,19 +122,9 @@ def _processes(host: Host, kubelet: Process | None) -> Iterator[tuple[str, CpuSe
             if main is not None:
                 wanted.setdefault(main, f"{service} (process {main})")
     for pid, name in wanted.items():
-        cpus = _allowed(host, pid)
+        cpus = cpu_list(fields(host.text(f"proc/{pid}/status") or "").get("Cpus_allowed_list"))
         if cpus:
             yield name, cpus
-
-
-def _allowed(host: Host, pid: str) -> CpuSet | None:
-    for line in (host.text(f"proc/{pid}/status") or "").splitlines():
-        if line.startswith("Cpus_allowed_list:"):
-            try:
-                return CpuSet.parse(line.partition(":")[2].strip())
-            except ValueError:
-                return None
-    return None
 
 
 def _affinity(host: Host) -> CpuSet | None:

@@ -37,7 +37,7 @@ OF_A_NODE = {id for id in ids() if "```verify" in (page(id) or "")}  # test_node
 OF_THE_NODE = sorted({id for check in NODE_CHECKS for id in check.ids} - OF_A_NODE)
 OF_A_RUNNING_NODE = [id for id in ids() if "```file var/lib/kubelet/config.yaml" in (page(id) or "")]
 ASKED = ["kubelet-runs-other"]  # tests/checks/test_running.py
-OF_A_CONTAINER = [check.id for check in SELF]
+OF_A_CONTAINER = [id for check in SELF for id in check.ids]
 OF_A_CONFIGURATION = sorted(
     set(ids()) - set(OF_THE_NODE) - set(OF_A_RUNNING_NODE) - set(OF_A_CONTAINER) - set(ASKED) - OF_A_NODE
 )

@@ -25,6 +25,7 @@ cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 reservedSystemCPUs: "0,56,112,168"
 """
 PROCESS = '{"pid":812,"arguments":["/usr/bin/kubelet","--config=/var/lib/kubelet/config.yaml"],"started":%s}'
+Answer = Callable[[str, "str | None"], tuple[int, bytes]]
 OF_THE_KUBELET = ("kubelet-config-newer", "kubelet-health", "kubelet-version")
 
 
@@ -128,16 +129,17 @@ def living_kubelet(tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.fixture
-def healthz() -> Iterator[Callable[[int, str], int]]:
-    """Serves /healthz with a status and a text; gives the port."""
+def web() -> Iterator[Callable[[Answer], int]]:
+    """Serves what a function answers to a path and an Authorization: a status and a text; gives the port."""
     servers = []
 
-    def serve(status: int, text: str) -> int:
+    def serve(answer: Answer) -> int:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.send_response(status if self.path == "/healthz" else 404)
+                status, body = answer(self.path, self.headers["Authorization"])
+                self.send_response(status)
                 self.end_headers()
-                self.wfile.write(text.encode())
+                self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
                 pass
@@ -151,6 +153,12 @@ def healthz() -> Iterator[Callable[[int, str], int]]:
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture
+def healthz(web: Callable[[Answer], int]) -> Callable[[int, str], int]:
+    """Serves /healthz with a status and a text; gives the port."""
+    return lambda status, text: web(lambda path, token: (status if path == "/healthz" else 404, text.encode()))
 
 
 @pytest.mark.usefixtures("living_kubelet")
@@ -233,31 +241,10 @@ DEFAULTED = {
 
 
 @pytest.fixture
-def api_server() -> Iterator[Callable[[int, bytes], int]]:
+def api_server(web: Callable[[Answer], int]) -> Callable[[int, bytes], int]:
     """Serves the configz of the node gpu-07 to who has the token; gives the port."""
-    servers = []
-
-    def serve(status: int, body: bytes) -> int:
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                known = self.headers["Authorization"] == "Bearer secret"
-                wanted = self.path == "/api/v1/nodes/gpu-07/proxy/configz"
-                self.send_response(status if known and wanted else 401)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return server.server_port
-
-    yield serve
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    wanted = ("/api/v1/nodes/gpu-07/proxy/configz", "Bearer secret")
+    return lambda status, body: web(lambda path, token: (status if (path, token) == wanted else 401, body))
 
 
 def asked(run: Run, node: Path, port: int, *words: str) -> tuple[tuple[str, str | None], list[str]]:

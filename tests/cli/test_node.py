@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from numalign.kubelet.running import of_unit
-from tests.cli.test_verify import GOOD
 from tests.conftest import Run
+from tests.testnode import CONFIG as GOOD
 
 HEADER = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 UNIT = """\

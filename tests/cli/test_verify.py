@@ -10,16 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Run
-
-GOOD = """\
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-cpuManagerPolicy: static
-cpuManagerPolicyOptions: {full-pcpus-only: "true"}
-reservedSystemCPUs: "0,56,112,168"
-topologyManagerPolicy: single-numa-node
-topologyManagerScope: container
-"""
+from tests.testnode import CONFIG as GOOD
 
 
 def summary(text: str) -> str:
