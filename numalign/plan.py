@@ -95,6 +95,16 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
         """The CPUs that are kept for the system."""
         return CpuSet.parse(self.configuration["reservedSystemCPUs"])
 
+    @property
+    def policies(self) -> str:
+        """The policies, their options that are on, and the version, for people."""
+        configuration = self.configuration
+        options = [name for name, value in configuration["cpuManagerPolicyOptions"].items() if value == "true"]
+        return (
+            f"{', '.join(['static', *options])}; {configuration['topologyManagerPolicy']}, scope "
+            f"{configuration['topologyManagerScope']}; Kubernetes {self.kubernetes_version}"
+        )
+
     def reason(self, field: str) -> str:
         """Why a field is as it is; empty where nothing was decided about it."""
         return next((decision.reason for decision in self.decisions if decision.field == field), "")

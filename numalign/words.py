@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from numalign.cpuset import CpuSet
-from numalign.machine import Machine, Nic
+from numalign.machine import Machine, Nic, PcieLink
 
 __all__ = [
     "count",
@@ -15,6 +15,7 @@ __all__ = [
     "headline",
     "nic_name",
     "numa_nodes",
+    "pcie_words",
     "printable",
     "share",
     "short_cpu_model",
@@ -73,6 +74,15 @@ def numa_nodes(ids: Iterable[int]) -> str:
     """`NUMA node 0`, `NUMA nodes 0,2-3`."""
     listed = CpuSet(ids)
     return f"NUMA node{'s' if len(listed) > 1 else ''} {listed}"
+
+
+def pcie_words(link: PcieLink) -> str:
+    """`x16 32 GT/s`; `x8 of x16` where the link could be wider. Speeds drop while a GPU idles, so the most is said."""
+    if link.width is None:
+        return "–"
+    width = f"x{link.width}" if link.max_width in (None, link.width) else f"x{link.width} of x{link.max_width}"
+    speed = link.max_speed or link.speed
+    return f"{width} {speed:g} GT/s" if speed else width
 
 
 def short_cpu_model(model: str) -> str:

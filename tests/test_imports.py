@@ -24,7 +24,7 @@ LAYERS = (
     ("reserve", "compare"),
     ("words", "links", "fingerprint"),
     ("machine", "bdf"),
-    ("cpuset", "errors", "quantity"),
+    ("cpuset", "errors", "folders", "quantity"),
     ("__init__",),
 )
 ROW = {name: row for row, names in enumerate(LAYERS) for name in names}

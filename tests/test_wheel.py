@@ -28,7 +28,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_holds_the_templates_the_types_and_the_licence_and_no_test(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    templates = {f"numalign/templates/{path.name}" for path in (CHECKOUT / "templates").iterdir()}
+    folder = CHECKOUT / "templates"
+    templates = {f"numalign/templates/{path.relative_to(folder)}" for path in folder.rglob("*.*")}
     assert templates | {"numalign/py.typed"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert [name for name in names if not name.startswith("numalign")] == []

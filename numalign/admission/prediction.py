@@ -39,6 +39,13 @@ Outcome = Literal["admitted", "refused", "invalid", "hangs", "stalls"]
 """`invalid`: the API server does not take the pod; `hangs`: the kubelet hangs or panics over it; `stalls`: it decides
 only after minutes to years."""
 
+_OUTCOMES = {
+    "admitted": "admitted",
+    "invalid": "the API server does not take it",
+    "hangs": "the kubelet does not come back from it",
+    "stalls": "the kubelet computes too long",
+}
+_VERDICTS = {"never": "refused, never on this node", "not-now": "refused, not now", None: "refused"}
 _PREFIX = "Pod was rejected: "
 """What the kubelet puts before a message in the pod's status."""
 _MOST_COUNTED = 1000
@@ -121,6 +128,11 @@ class PodPrediction(msgspec.Struct, frozen=True, rename="camel"):
     left: tuple[NodeLeft, ...] = ()
     count: int | None = None
     then: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What becomes of it, for people."""
+        return _VERDICTS[self.verdict] if self.outcome == "refused" else _OUTCOMES[self.outcome]
 
 
 class Policies(msgspec.Struct, frozen=True, rename="camel"):

@@ -62,6 +62,7 @@ COMMANDS: tuple[Command, ...] = (
         (
             "numalign inspect                      this host",
             "numalign inspect -o matrix            the links, in the manner of nvidia-smi topo -m",
+            "numalign inspect -o svg --out node.svg",
             "numalign inspect --machine node.tar.gz -o json",
         ),
     ),
@@ -206,7 +207,7 @@ OPTIONS: dict[str, Option] = {
     "inspect.output": Option(
         ("--output", "-o"),
         "How to print the map.",
-        choices=("text", "tree", "matrix", "json", "yaml"),
+        choices=("text", "tree", "matrix", "json", "yaml", "svg", "html"),
         takes="choice",
     ),
     "verify.output": Option(
@@ -215,7 +216,14 @@ OPTIONS: dict[str, Option] = {
         choices=("text", "json", "junit", "sarif", "prometheus", "nfd", "npd"),
         takes="choice",
     ),
-    "predict.output": Option(("--output", "-o"), "How to print it.", choices=("text", "json"), takes="choice"),
+    "predict.output": Option(
+        ("--output", "-o"), "How to print it.", choices=("text", "json", "svg", "html"), takes="choice"
+    ),
+    "inspect.config": Option(
+        ("--config",),
+        "With -o svg and -o html: the KubeletConfiguration whose reserved and free CPUs are drawn.",
+        metavar="FILE",
+    ),
     "predict.config": Option(
         ("--config",),
         "The KubeletConfiguration to go by [default: that of the node's kubelet, else /var/lib/kubelet/config.yaml].",
@@ -262,7 +270,9 @@ OPTIONS: dict[str, Option] = {
     "reserved_cores_per_numa": Option(
         ("--reserved-cores-per-numa",), "How many cores to keep on each NUMA node.", metavar="N"
     ),
-    "plan.output": Option(("--output", "-o"), "How to print the plan.", choices=("text", "json"), takes="choice"),
+    "plan.output": Option(
+        ("--output", "-o"), "How to print the plan.", choices=("text", "json", "svg", "html"), takes="choice"
+    ),
     "shares": Option(
         ("--shares",), "Print how CPUs, memory and NICs divide among the GPUs instead of the reasons.", takes="flag"
     ),

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numalign.cli.files import emit_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numalign.machine import Machine
+    from numalign.plan import Plan
+    from numalign.report.picture.pages import Section
 
 __all__ = ["plan"]
 
@@ -25,6 +32,24 @@ def plan(
     """
     from numalign.cli.wishes import planned
 
-    _, found = planned(root, machine, nvml, wishes)
+    there, found = planned(root, machine, nvml, wishes)
+    if output in ("svg", "html"):
+        from numalign.cli.pictures import emit_picture
+        from numalign.report.picture.overlays import of_plan
+
+        emit_picture(output, there, of_plan(there, found), lambda: _sections(there, found), out)
+        return 0
     emit_document(found, output, "plan:draw_shares" if shares else "plan:draw", out)
     return 0
+
+
+def _sections(machine: Machine, found: Plan) -> Iterator[Section]:
+    from numalign.report.picture.pages import Section, in_words, map_sections
+    from numalign.report.plan import draw_shares
+    from numalign.words import printable
+
+    yield in_words("Shares", draw_shares, found)
+    values = {decision.field: decision.value or "left out" for decision in found.decisions}
+    rows = [(each.field, printable(values[each.field]), printable(each.reason)) for each in found.decisions]
+    yield Section("Decisions", ("field", "value", "why"), rows)
+    yield from map_sections(machine)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from numalign.cli.files import emit_document, read_file
 from numalign.cli.node import Kubelet, effective_document, read_configuration, read_state, refuse_unstartable, version
@@ -10,12 +10,18 @@ from numalign.cli.source import load
 from numalign.errors import WrongUsage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numalign.admission.manifest import Submitted
+    from numalign.admission.node import Node
     from numalign.admission.offers import Offer
+    from numalign.admission.prediction import Occupancy, Prediction
     from numalign.cli.running import Running
     from numalign.kubelet.view import KubeletView
     from numalign.machine import Machine
+    from numalign.report.picture.pages import Section
 
-__all__ = ["predict"]
+__all__ = ["Ready", "predict", "prepare"]
 
 _MAX_PODS_FILE = 8 << 20
 _MAX_DEVICES_FILE = 1 << 20
@@ -46,16 +52,91 @@ def predict(
     at. The node is empty, unless --running says otherwise. The exit status is 0 where all are admitted, 1 where not.
     """
     _refuse_two_readers(file, config, machine, devices)
-    from numalign.admission.fit import most_pods
     from numalign.admission.manifest import read_pods
+
+    pods, skipped = read_pods(read_file(file, _MAX_PODS_FILE), "standard input" if file == "-" else file)
+    ready = prepare(
+        config,
+        config_dir,
+        kubelet_flags,
+        state_dir,
+        kubernetes_version,
+        running=running,
+        specs=_specs(device, devices),
+        mig_strategy=mig_strategy,
+        root=root,
+        machine=machine,
+        nvml=nvml,
+    )
+    report = ready.predict(pods, skipped=skipped, counting=count)
+    if output in ("svg", "html"):
+        from numalign.cli.pictures import emit_picture
+        from numalign.report.picture.overlays import of_prediction
+
+        overlay = of_prediction(ready.machine, ready.node, report)
+        emit_picture(output, ready.machine, overlay, lambda: _sections(ready.machine, report), out)
+    else:
+        emit_document(report, output, "prediction:draw", out)
+    return int(not report.holds)
+
+
+def _sections(machine: Machine, report: Prediction) -> Iterator[Section]:
+    from numalign.report.picture.pages import in_words, map_sections
+    from numalign.report.prediction import draw
+
+    yield in_words("Pods", draw, report)
+    yield from map_sections(machine)
+
+
+class Ready(NamedTuple):
+    """A node under its configuration, on which pods can be tried, and what is to be said of it."""
+
+    machine: Machine
+    node: Node
+    offers: list[Offer]
+    config: str
+    version_from: str
+    occupancy: Occupancy
+
+    def predict(self, pods: Iterable[Submitted], *, skipped: Sequence[str] = (), counting: bool = False) -> Prediction:
+        """What becomes of the pods, which are on the node then."""
+        from numalign.admission.prediction import predict as predicted
+
+        return predicted(
+            self.machine,
+            self.node,
+            pods,
+            offers=self.offers,
+            config=self.config,
+            version_from=self.version_from,
+            occupancy=self.occupancy,
+            skipped=skipped,
+            counting=counting,
+        )
+
+
+def prepare(
+    config: str | None,
+    config_dir: str | None,
+    kubelet_flags: str | None,
+    state_dir: str | None,
+    kubernetes_version: str | None,
+    *,
+    running: bool,
+    specs: dict[str, str] | None = None,
+    mig_strategy: str | None = None,
+    root: str | None,
+    machine: str | None,
+    nvml: str,
+) -> Ready:
+    """The node of a command line. Raises CannotRead, DoesNotHold, WrongUsage."""
+    from numalign.admission.fit import most_pods
     from numalign.admission.node import Node
     from numalign.admission.offers import preferences
     from numalign.admission.prediction import Occupancy
-    from numalign.admission.prediction import predict as predicted
     from numalign.kubelet.settings import settings
     from numalign.kubelet.view import kubelet_view
 
-    pods, skipped = read_pods(read_file(file, _MAX_PODS_FILE), "standard input" if file == "-" else file)
     found, host = load(root, machine, nvml)
     kubelet = Kubelet(host)
     minor, told_by = version(kubernetes_version, kubelet)
@@ -68,7 +149,7 @@ def predict(
 
         packed = state_dir is None and host is not None and host.packed
         beside = read_running(wanted, view, read_state(state_dir, kubelet, root), packed=packed)
-    specs = _specs(device, devices)
+    specs = specs or {}
     offers = _offers(found, view, beside, specs, mig_strategy)
     node = Node(
         wanted,
@@ -77,19 +158,8 @@ def predict(
         prefer=preferences(found, offers),
         max_pods=most_pods(document.values, view),
     )
-    report = predicted(
-        found,
-        node,
-        pods,
-        offers=offers,
-        config=document.source,
-        version_from=told_by,
-        occupancy=beside.occupy(node, _overruled(offers, specs)) if beside else Occupancy("empty"),
-        skipped=skipped,
-        counting=count,
-    )
-    emit_document(report, output, "prediction:draw", out)
-    return int(not report.holds)
+    occupancy = beside.occupy(node, _overruled(offers, specs)) if beside else Occupancy("empty")
+    return Ready(found, node, offers, document.source, told_by, occupancy)
 
 
 def _refuse_two_readers(*files: str | None) -> None:

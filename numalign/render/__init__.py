@@ -8,6 +8,7 @@ from zlib import crc32
 
 from numalign import __version__
 from numalign.errors import DoesNotHold
+from numalign.folders import template_folders
 from numalign.machine import Machine
 from numalign.plan import Plan
 from numalign.render.filters import FILTERS, on_one_line
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["environment", "fill", "template_digest"]
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What a template of the user's can come to, beside Jinja2's own errors."""
 
@@ -67,7 +67,7 @@ def _own(template: str, given: dict[str, Any]) -> str:
 def template_digest() -> int:
     """A number that changes with the templates."""
     digest = 0
-    folder = next(filter(os.path.isdir, _template_folders()))
+    folder = next(filter(os.path.isdir, template_folders()))
     for name in sorted(os.listdir(folder)):
         if name.endswith(".j2"):
             with open(os.path.join(folder, name), "rb") as file:
@@ -85,7 +85,7 @@ def environment(*, sandboxed: bool) -> Environment:
 
         kind = Sandbox
     made = kind(
-        loader=FileSystemLoader(_template_folders()),
+        loader=FileSystemLoader(template_folders()),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
@@ -95,8 +95,3 @@ def environment(*, sandboxed: bool) -> Environment:
     made.filters.update(FILTERS)
     made.finalize = on_one_line
     return made
-
-
-def _template_folders() -> list[str]:
-    """In a wheel the templates lie in the package, in a checkout beside it."""
-    return [os.path.join(_HERE, "templates"), os.path.join(os.path.dirname(_HERE), "templates")]

@@ -117,7 +117,7 @@ def _name(template: str) -> str:
 def compiled_module() -> str:
     """The text of compiled.py for the templates as they are."""
     made, parts = environment(sandboxed=False), [_HEAD]
-    names = sorted(name for name in made.list_templates() if name.endswith(".j2"))
+    names = sorted(name for name in made.list_templates() if name.endswith(".j2") and "/" not in name)
     done = []
     for name in names:
         source = Path(made.get_template(name).filename or "").read_text()

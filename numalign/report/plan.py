@@ -33,14 +33,7 @@ def draw_shares(console: Console, plan: Plan) -> None:
     """What is reserved, the policies, and what a container can have beside its GPUs."""
     configuration = plan.configuration
     _line(console, "reserved", f"{configuration['reservedSystemCPUs']}", plan.reason("reservedSystemCPUs"))
-    options = [name for name, value in configuration["cpuManagerPolicyOptions"].items() if value == "true"]
-    _line(
-        console,
-        "policy",
-        f"{', '.join(['static', *options])}; {configuration['topologyManagerPolicy']}, scope "
-        f"{configuration['topologyManagerScope']}; Kubernetes {plan.kubernetes_version}",
-        "",
-    )
+    _line(console, "policy", plan.policies, "")
     console.print()
     table = plan.shares
     if table.shares:

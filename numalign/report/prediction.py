@@ -19,13 +19,6 @@ __all__ = ["draw"]
 
 _INDENT = (0, 0, 0, 2)
 _STYLES = {"admitted": "green", "refused": "bold red", "invalid": "bold red", "hangs": "bold red", "stalls": "bold red"}
-_WORDS = {
-    "admitted": "admitted",
-    "invalid": "the API server does not take it",
-    "hangs": "the kubelet does not come back from it",
-    "stalls": "the kubelet computes too long",
-}
-_VERDICTS = {"never": "refused, never on this node", "not-now": "refused, not now", None: "refused"}
 _MOST_NODES = 8
 """NUMA nodes beside each other in a table; more are told in a line for each resource."""
 
@@ -44,8 +37,7 @@ def draw(console: Console, found: Prediction) -> None:
 
 
 def _pod(console: Console, pod: PodPrediction, *, one_node: bool) -> None:
-    words = _VERDICTS[pod.verdict] if pod.outcome == "refused" else _WORDS[pod.outcome]
-    head = Text.assemble((printable(pod.name), "bold"), "   ", (words, _STYLES[pod.outcome]))
+    head = Text.assemble((printable(pod.name), "bold"), "   ", (pod.words, _STYLES[pod.outcome]))
     if pod.reason:
         head.append(f"   {pod.reason}")
     if pod.outcome == "admitted":

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from rich.console import Console
 
-__all__ = ["show"]
+__all__ = ["drawn", "show"]
 
 _UNLIMITED = 10_000
 _NARROWEST = 60
@@ -26,10 +26,17 @@ def show(
     """Draws the document and hands the text to `emit`: for the terminal, or for the file `out` in UTF-8."""
     terminal = out is None and sys.stdout is not None and sys.stdout.isatty()
     coloured = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    text = drawn(draw, document, _width(terminal), coloured=coloured)
+    printed = sys.stdout.encoding if out is None and sys.stdout is not None else None
+    emit(_encoded(text, printed or "utf-8"), out)
+
+
+def drawn(draw: Callable[[Console, T], None], document: T, width: int, *, coloured: bool = False) -> str:
+    """The document as text of that width."""
     text = io.StringIO()
     console = Console(
         file=text,
-        width=_width(terminal),
+        width=width,
         force_terminal=coloured,
         color_system="standard" if coloured else None,
         highlight=False,
@@ -38,9 +45,7 @@ def show(
         legacy_windows=False,
     )
     draw(console, document)
-    plain = "\n".join(line.rstrip() for line in text.getvalue().split("\n"))
-    printed = sys.stdout.encoding if out is None and sys.stdout is not None else None
-    emit(_encoded(plain, printed or "utf-8"), out)
+    return "\n".join(line.rstrip() for line in text.getvalue().split("\n"))
 
 
 def _width(terminal: bool) -> int:

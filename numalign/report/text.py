@@ -10,8 +10,20 @@ from rich.table import Table
 from rich.text import Text
 
 from numalign.cpuset import CpuSet
-from numalign.machine import Gpu, Machine, NearestNics, Nic, NumaNode
-from numalign.words import count, device_list, folded, headline, nic_name, printable, share, short_model, size
+from numalign.machine import Gpu, Machine, NearestNics, Nic
+from numalign.report.groups import alike
+from numalign.words import (
+    count,
+    device_list,
+    folded,
+    headline,
+    nic_name,
+    pcie_words,
+    printable,
+    share,
+    short_model,
+    size,
+)
 
 __all__ = ["draw"]
 
@@ -103,21 +115,6 @@ def _wrapped(cpus: CpuSet, width: int) -> str:
     return "\n".join(lines).removesuffix(",") or "–"
 
 
-def alike(machine: Machine) -> list[tuple[CpuSet, list[NumaNode]]]:
-    """The NUMA nodes, with neighbours that hold nothing but the same amount of memory taken together."""
-    groups: list[tuple[CpuSet, list[NumaNode]]] = []
-    homes = {device.numa_node for device in machine.devices()} | {gpu.memory_numa_node for gpu in machine.gpus}
-    bare = {node.id for node in machine.numa_nodes if not node.cpus and node.id not in homes}
-    for node in machine.numa_nodes:
-        last = groups[-1][1][-1] if groups else None
-        if last is not None and {node.id, last.id} <= bare and node.memory_bytes == last.memory_bytes:
-            ids, nodes = groups.pop()
-            groups.append((ids | CpuSet((node.id,)), [*nodes, node]))
-        else:
-            groups.append((CpuSet((node.id,)), [node]))
-    return groups
-
-
 def _devices(machine: Machine, numa_node: int) -> tuple[str, str]:
     gpus, nics = _devices_of([device for device in machine.devices() if device.numa_node == numa_node])
     inside = CpuSet(gpu.index for gpu in machine.gpus if gpu.memory_numa_node == numa_node)
@@ -181,7 +178,7 @@ def _gpu_table(machine: Machine) -> Table:
             "?" if gpu.numa_node is None else str(gpu.numa_node),
             printable(_near_names([by_bdf[bdf] for bdf in near.nics])) if near else "–",
             near.type if near else "–",
-            _pcie(gpu),
+            pcie_words(gpu.pcie),
         ]
         cells += [printable(_model(gpu))] * several + [printable(gpu.driver or "none")] * strange
         cells += [printable(_mig_words(gpu))] * mig
@@ -194,16 +191,6 @@ def _near_names(nics: Sequence[Nic]) -> str:
     down = [nic_name(nic) for nic in nics if nic.state and nic.state.lower() == "down"]
     names = device_list(name for name in map(nic_name, nics) if name not in down)
     return ", ".join([names] * bool(names) + [f"{device_list(down)} (down)"] * bool(down))
-
-
-def _pcie(gpu: Gpu) -> str:
-    """`x16 32 GT/s`; `x8 of x16` where the link could be wider. Speeds drop while a GPU idles, so the most is shown."""
-    link = gpu.pcie
-    if link.width is None:
-        return "–"
-    width = f"x{link.width}" if link.max_width in (None, link.width) else f"x{link.width} of x{link.max_width}"
-    speed = link.max_speed or link.speed
-    return f"{width} {speed:g} GT/s" if speed else width
 
 
 def _mig_words(gpu: Gpu) -> str:

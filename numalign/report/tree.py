@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from numalign.machine import Gpu, Machine, Nic
-from numalign.report.text import alike, point_at_warnings
+from numalign.report.groups import alike
+from numalign.report.text import point_at_warnings
 from numalign.words import count, folded, headline, nic_name, printable, short_model, size
 
 __all__ = ["draw"]

@@ -22,7 +22,7 @@ def test_they_are_made_anew_after_a_change_in_templates() -> None:
 
 
 def test_every_template_is_among_them() -> None:
-    assert set(compiled.TEMPLATES) == {path.name for path in FOLDER.iterdir()}
+    assert set(compiled.TEMPLATES) == {path.name for path in FOLDER.glob("*.j2")}
 
 
 @pytest.mark.parametrize("machine", MACHINES)
