@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 FAST := $(shell [ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check bench build format templates schema clean
+.PHONY: help demo test check bench build format templates schema pictures clean
 
 help:  ## these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -46,6 +46,9 @@ templates: $(INSTALLED)  ## the templates as Python, after a change in templates
 
 schema: $(INSTALLED)  ## docs/schema from the model
 	$(BIN)/python -m numalign.schema docs/schema
+
+pictures: $(INSTALLED)  ## docs/images as the commands draw them
+	$(BIN)/python -m tests.docs_pictures docs/images
 
 clean:
 	rm -rf .venv dist
