@@ -32,16 +32,17 @@ main({pythons!r}, {machine!r}, {version!r}, {build!r})
 """
 _OLDEST = 315532800
 """1980-01-01, the first date that a zip file can hold."""
+_USUAL = "x86_64"
 Python = tuple[int, int]
 
 
-def made(dist: Path, machine: str = "x86_64", pythons: tuple[Python, ...] = PYTHONS) -> Path:
+def made(dist: Path, machine: str = _USUAL, pythons: tuple[Python, ...] = PYTHONS) -> Path:
     """Makes the file in the folder that holds numalign's wheel, and gives its path."""
     own = dist / f"numalign-{__version__}-py3-none-any.whl"
     with tempfile.TemporaryDirectory() as folder:
         wheels = {python: [own, *there] for python, there in fetch(Path(folder), pythons, machine).items()}
         content = pack(wheels, machine)
-    target = dist / ("numalign.pyz" if machine == "x86_64" else f"numalign-{machine}.pyz")
+    target = dist / ("numalign.pyz" if machine == _USUAL else f"numalign-{machine}.pyz")
     target.write_bytes(content)
     target.chmod(0o755)
     return target
@@ -58,7 +59,9 @@ def pack(wheels: dict[Python, list[Path]], machine: str) -> bytes:
     build = hashlib.sha256()
     for name in sorted(contents):
         build.update(f"{name} {hashlib.sha256(contents[name]).hexdigest()}\n".encode())
-    main = _MAIN.format(pythons=tuple(sorted(wheels)), machine=machine, version=__version__, build=build.hexdigest()[:16])
+    main = _MAIN.format(
+        pythons=tuple(sorted(wheels)), machine=machine, version=__version__, build=build.hexdigest()[:16]
+    )
     return _SHEBANG + _zip({"__main__.py": main.encode(), **dict(sorted(contents.items()))})
 
 
@@ -90,7 +93,7 @@ def main() -> None:
     """Makes the file that the command line asks for."""
     if not 2 <= len(sys.argv) <= 3:
         sys.exit(__doc__)
-    made(Path(sys.argv[1]), *sys.argv[2:])
+    made(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else _USUAL)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Says in one line what is the matter where numalign.pyz cannot run; its syntax is older than the Pythons that it needs."""
+"""Says in one line what is the matter where numalign.pyz cannot run.
+
+Its syntax is that of any Python, for the old ones to read it.
+"""
 
 import os
 import sys
@@ -8,35 +11,35 @@ __all__ = ["main"]
 CANNOT = 3
 
 
-def main(pythons, machine, version, build):  # type: ignore[no-untyped-def]
+def main(pythons, machine, version, build):
     """Starts numalign, which is packed for these Pythons (major, minor) and machine; `build` names this very file."""
     wrong = unfit(pythons, machine)
     if wrong:
-        sys.stderr.write("numalign.pyz: %s\n" % wrong)  # noqa: UP031
+        sys.stderr.write("numalign.pyz: %s\n" % wrong)
         sys.exit(CANNOT)
-    from numalign_pyz.unpack import run  # type: ignore[import-not-found]
+    from .run import run
 
     run(version, build)
 
 
-def unfit(pythons, machine):  # type: ignore[no-untyped-def]
+def unfit(pythons, machine):
     """Why what is packed does not fit this Python; None where it does."""
     have = "%d.%d" % tuple(sys.version_info[:2])
     oldest, newest = ("%d.%d" % tuple(one) for one in (pythons[0], pythons[-1]))
     implementation = getattr(getattr(sys, "implementation", None), "name", "cpython")
     if not sys.platform.startswith("linux") or os.uname()[4] != machine or sys.maxsize < 2**32:
-        return "it is made for Linux on %s, and this is a Python for %s on %s" % (machine, sys.platform, os.uname()[4])  # noqa: UP031
+        return "it is made for Linux on %s, and this is a Python for %s on %s" % (machine, sys.platform, os.uname()[4])
     if implementation != "cpython" or "t" in getattr(sys, "abiflags", ""):
         kind = implementation if implementation != "cpython" else "free-threaded Python"
-        return "it is made for CPython %s to %s, and this is %s: %s" % (oldest, newest, kind, another(pythons))  # noqa: UP031
+        return "it is made for CPython %s to %s, and this is %s: %s" % (oldest, newest, kind, another(pythons))
     if sys.version_info[:2] not in pythons:
-        return "it needs Python %s to %s, and this is Python %s: %s" % (oldest, newest, have, another(pythons))  # noqa: UP031
+        return "it needs Python %s to %s, and this is Python %s: %s" % (oldest, newest, have, another(pythons))
     if not glibc():
         return "it needs glibc, which this Python is not built for: install numalign with pip"
     return None
 
 
-def glibc():  # type: ignore[no-untyped-def]
+def glibc():
     """Whether this Python runs on glibc, which the compiled parts are linked to, and not on musl."""
     try:
         return bool(os.confstr("CS_GNU_LIBC_VERSION"))
@@ -44,11 +47,11 @@ def glibc():  # type: ignore[no-untyped-def]
         return False
 
 
-def another(pythons):  # type: ignore[no-untyped-def]
+def another(pythons):
     """What to do: run the newest Python on the PATH that fits."""
     for major, minor in reversed(pythons):
         name = "python%d.%d" % (major, minor)
         for folder in os.environ.get("PATH", "").split(os.pathsep):
             if folder and os.access(os.path.join(folder, name), os.X_OK):
-                return "run it as %s %s" % (name, sys.argv[0])  # noqa: UP031
+                return "run it as %s %s" % (name, sys.argv[0])
     return "install one of them, or numalign with pip"
