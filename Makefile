@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 FAST := $(shell [ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check bench build format templates schema pictures clean
+.PHONY: help demo test check bench build format templates schema pictures lock clean
 
 help:  ## these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -38,8 +38,13 @@ bench: $(INSTALLED)  ## whole processes beside lstopo and bare Python, and pods 
 	$(BIN)/python -m benchmarks.admission
 	$(BIN)/python -m benchmarks.render
 
-build: $(INSTALLED)  ## wheel and sdist in dist/
-	$(BIN)/python -m build --quiet --outdir dist
+build: $(INSTALLED)  ## wheel, sdist, numalign.pyz and its SBOM in dist/
+	$(BIN)/python -m release dist
+
+lock: $(INSTALLED)  ## requirements.lock anew: what the image and numalign.pyz are made of
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --upgrade pyproject.toml --output-file requirements.lock
 
 templates: $(INSTALLED)  ## the templates as Python, after a change in templates/
 	$(BIN)/python -m numalign.render.precompile

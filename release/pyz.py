@@ -1,10 +1,7 @@
 """Makes numalign.pyz, the single file for nodes that have Python and nothing else.
 
-usage: python -m release.pyz DIST [MACHINE]
-
-DIST holds numalign's wheel, and numalign.pyz in the end. MACHINE is x86_64 or aarch64 (then it is
-numalign-aarch64.pyz). It holds the very wheels that requirements.lock names, for each Python that it runs on, and what
-release/numalign_pyz says about unpacking them. The same wheels give the same bytes.
+It holds the very wheels that requirements.lock names, for each Python that it runs on, and release/numalign_pyz, which
+unpacks them. The same wheels give the same bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import sys
 import tempfile
 import time
 import zipfile
@@ -21,8 +17,10 @@ from pathlib import Path
 from numalign import __version__
 from release.wheels import PYTHONS, fetch
 
-__all__ = ["made", "pack"]
+__all__ = ["USUAL", "made", "pack"]
 
+USUAL = "x86_64"
+"""The machine of numalign.pyz; the file for another has the machine in its name."""
 _STARTER = Path(__file__).parent / "numalign_pyz"
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _MAIN = """\
@@ -32,17 +30,16 @@ main({pythons!r}, {machine!r}, {version!r}, {build!r})
 """
 _OLDEST = 315532800
 """1980-01-01, the first date that a zip file can hold."""
-_USUAL = "x86_64"
 Python = tuple[int, int]
 
 
-def made(dist: Path, machine: str = _USUAL, pythons: tuple[Python, ...] = PYTHONS) -> Path:
+def made(dist: Path, machine: str = USUAL, pythons: tuple[Python, ...] = PYTHONS) -> Path:
     """Makes the file in the folder that holds numalign's wheel, and gives its path."""
     own = dist / f"numalign-{__version__}-py3-none-any.whl"
     with tempfile.TemporaryDirectory() as folder:
         wheels = {python: [own, *there] for python, there in fetch(Path(folder), pythons, machine).items()}
         content = pack(wheels, machine)
-    target = dist / ("numalign.pyz" if machine == _USUAL else f"numalign-{machine}.pyz")
+    target = dist / ("numalign.pyz" if machine == USUAL else f"numalign-{machine}.pyz")
     target.write_bytes(content)
     target.chmod(0o755)
     return target
@@ -62,7 +59,7 @@ def pack(wheels: dict[Python, list[Path]], machine: str) -> bytes:
     main = _MAIN.format(
         pythons=tuple(sorted(wheels)), machine=machine, version=__version__, build=build.hexdigest()[:16]
     )
-    return _SHEBANG + _zip({"__main__.py": main.encode(), **dict(sorted(contents.items()))})
+    return _program({"__main__.py": main.encode(), **dict(sorted(contents.items()))})
 
 
 def _manifest(wheel: Path) -> str:
@@ -76,10 +73,11 @@ def _manifest(wheel: Path) -> str:
     return f"{wheel.name}\n" + "".join(f"{info.file_size} {info.filename}\n" for info in infos)
 
 
-def _zip(contents: dict[str, bytes]) -> bytes:
-    """A zip file of these; wheels are stored as they are, and can be read in place."""
+def _program(contents: dict[str, bytes]) -> bytes:
+    """A zip file of these behind a line for the shell; wheels are stored as they are, and can be read in place."""
     moment = time.gmtime(max(_OLDEST, int(os.environ.get("SOURCE_DATE_EPOCH", _OLDEST))))[:6]
     target = io.BytesIO()
+    target.write(_SHEBANG)
     with zipfile.ZipFile(target, "w") as archive:
         for name, content in contents.items():
             info = zipfile.ZipInfo(name, moment)
@@ -87,14 +85,3 @@ def _zip(contents: dict[str, bytes]) -> bytes:
             info.compress_type = zipfile.ZIP_STORED if name.endswith(".whl") else zipfile.ZIP_DEFLATED
             archive.writestr(info, content)
     return target.getvalue()
-
-
-def main() -> None:
-    """Makes the file that the command line asks for."""
-    if not 2 <= len(sys.argv) <= 3:
-        sys.exit(__doc__)
-    made(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else _USUAL)
-
-
-if __name__ == "__main__":
-    main()
