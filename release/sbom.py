@@ -63,9 +63,10 @@ def document(pyz: Path) -> str:
     own.type = ComponentType.APPLICATION
     bom = Bom(
         components=[component for component in components.values() if component is not own],
-        metadata=BomMetaData(component=own, timestamp=_moment()),
+        metadata=BomMetaData(component=own),
         serial_number=uuid.uuid5(uuid.NAMESPACE_OID, hashlib.sha256(pyz.read_bytes()).hexdigest()),
     )
+    bom.metadata.timestamp = _moment()  # type: ignore[assignment] # left out, it would be now
     for package, component in components.items():
         needed = _needed(packages[package][0].metadata)
         bom.register_dependency(component, [other for (name, _), other in components.items() if name in needed])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Tree = Callable[[str], Path]
 Golden = Callable[[str, str], str]
 
+CHECKOUT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -93,6 +95,22 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The folder of the stand-in NVML library, and the program that looks like a kubelet, compiled once a session."""
     folder = tmp_path_factory.mktemp("stand-ins")
     return nvml_stub.build(folder), build_kubelet(folder)
+
+
+@pytest.fixture(scope="session")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what `make build` builds, once for all processes that run tests; not to be changed."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with open(folder / "dist.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        target = folder / "dist"
+        if not target.exists():
+            making = tmp_path_factory.mktemp("dist")
+            subprocess.run([sys.executable, "-m", "release", str(making)], check=True, cwd=CHECKOUT)
+            making.rename(target)
+    return target
 
 
 @pytest.fixture

@@ -27,8 +27,10 @@ def unfit(pythons, machine):
     have = "%d.%d" % tuple(sys.version_info[:2])
     oldest, newest = ("%d.%d" % tuple(one) for one in (pythons[0], pythons[-1]))
     implementation = getattr(getattr(sys, "implementation", None), "name", "cpython")
-    if not sys.platform.startswith("linux") or os.uname()[4] != machine or sys.maxsize < 2**32:
-        return "it is made for Linux on %s, and this is a Python for %s on %s" % (machine, sys.platform, os.uname()[4])
+    system, _, _, _, this = os.uname()
+    if (system, this) != ("Linux", machine) or sys.maxsize < 2**32:
+        bits = "" if sys.maxsize > 2**32 else ", with a Python of 32 bits"
+        return "it is made for Linux on %s, and this is %s on %s%s" % (machine, system, this, bits)
     if implementation != "cpython" or "t" in getattr(sys, "abiflags", ""):
         kind = implementation if implementation != "cpython" else "free-threaded Python"
         return "it is made for CPython %s to %s, and this is %s: %s" % (oldest, newest, kind, another(pythons))
