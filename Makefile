@@ -37,6 +37,7 @@ bench: $(INSTALLED)  ## whole processes beside lstopo and bare Python, and pods 
 	$(BIN)/python -m benchmarks.verify
 	$(BIN)/python -m benchmarks.admission
 	$(BIN)/python -m benchmarks.render
+	if [ -e dist/numalign.pyz ]; then $(BIN)/python -m benchmarks.pyz; fi
 
 build: $(INSTALLED)  ## wheel, sdist, numalign.pyz and its SBOM in dist/
 	$(BIN)/python -m release dist

@@ -1,4 +1,4 @@
-"""numalign.pyz, the single file, does in an empty environment what the command does, or says what keeps it from that."""
+"""numalign.pyz, the single file, does in an empty environment what the command does, or says what keeps it from it."""
 
 from __future__ import annotations
 
