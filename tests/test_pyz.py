@@ -262,14 +262,15 @@ def test_without_a_place_to_keep_it_runs_all_the_same_and_leaves_nothing(
     done = subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
     assert (done.returncode, done.stderr, "topology-manager-off" in done.stdout) == (1, "", True)
     assert list(place.iterdir()) == []
-    waits = subprocess.Popen([*words, "--wait", "100s"], stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
-    while not list(place.glob("numalign-*/numalign/words.py")):
-        assert waits.poll() is None
-        time.sleep(0.01)
-    time.sleep(1)  # until it is unpacked and waits
-    waits.send_signal(signal.SIGTERM)
-    assert waits.wait() == -signal.SIGTERM
-    assert list(place.iterdir()) == []
+    for seconds in (0, 2):  # while it is unpacked, and while it waits
+        waits = subprocess.Popen([*words, "--wait", "100s"], stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
+        while not list(place.glob("numalign-*/*/*")):
+            assert waits.poll() is None
+            time.sleep(0.01)
+        time.sleep(seconds)
+        waits.send_signal(signal.SIGTERM)
+        assert waits.wait() == -signal.SIGTERM
+        assert list(place.iterdir()) == []
 
 
 def test_what_older_files_unpacked_is_removed_when_nobody_used_it_for_a_month(packed: Packed, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ __all__ = ["for_this_run", "remove_unused", "unpack"]
 
 _UNUSED = 30 * 24 * 3600
 """Seconds after which what another numalign.pyz unpacked is removed."""
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
@@ -72,43 +73,68 @@ def for_this_run(archive: str, manifest: str) -> str:
     Raises OSError where there is no place for it.
     """
     sys.dont_write_bytecode = True
+    for number in _ENDING:
+        signal.signal(number, _end)
     problem: OSError = FileNotFoundError("there is no directory for it")
-    for place in dict.fromkeys((tempfile.gettempdir(), *_PLACES)):
-        try:
-            folder = tempfile.mkdtemp(prefix="numalign-", dir=place)
-        except OSError as error:
-            problem = error
-            continue
-        try:
-            unpack(own(folder), archive, lacking(folder, manifest))
-        except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            problem = error
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        else:
+    try:
+        for place in dict.fromkeys((tempfile.gettempdir(), *_PLACES)):
+            try:
+                folder = _unpacked_in(place, archive, manifest)
+            except OSError as error:
+                problem = error
+                continue
             _clean_up_behind_child(folder)
             return folder
+    except _Ended as ended:
+        _die_of(ended.number)
     raise problem
+
+
+class _Ended(BaseException):
+    """A signal that ends the process came; no Exception, so that nothing takes it for its own."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise _Ended(number)
+
+
+def _die_of(number: int) -> None:
+    with contextlib.suppress(OSError):  # of SIGKILL, which has no handler
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _unpacked_in(place: str, archive: str, manifest: str) -> str:
+    """A folder with everything in it, below a place. Raises OSError, and leaves nothing then."""
+    folder = tempfile.mkdtemp(prefix="numalign-", dir=place)
+    try:
+        unpack(own(folder), archive, lacking(folder, manifest))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder
 
 
 def _clean_up_behind_child(folder: str) -> None:
     """Comes back in a child; this process waits for it, removes the folder, and ends as the child did."""
     child = os.fork()
     if child == 0:
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_DFL)
         return
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         os.kill(child, number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _ENDING:
         signal.signal(number, pass_on)
     for number in (signal.SIGINT, signal.SIGQUIT):  # the terminal sends them to the child, too
         signal.signal(number, signal.SIG_IGN)
     _, status = os.waitpid(child, 0)
     shutil.rmtree(folder, ignore_errors=True)
     if os.WIFSIGNALED(status):
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-        os.kill(os.getpid(), os.WTERMSIG(status))
+        _die_of(os.WTERMSIG(status))
     os._exit(os.waitstatus_to_exitcode(status))
