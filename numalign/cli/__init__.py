@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from numalign import __version__
 from numalign.cli import quick
 from numalign.errors import NumalignError
 
@@ -12,6 +13,14 @@ __all__ = ["run"]
 
 # As a shell counts a process that a signal ended.
 _INTERRUPTED, _READER_LEFT = 130, 141
+_COMPLETION = "_NUMALIGN_COMPLETE"
+"""The variable by which a shell asks what can follow."""
+_OTHERWISE: dict[tuple[str, ...], list[str]] = {
+    # other ways to say it
+    ("checks",): ["checks", "list"],
+    ("version",): ["--version"],
+    ("-V",): ["--version"],
+}
 
 
 def run(words: list[str]) -> int:
@@ -38,16 +47,27 @@ def run(words: list[str]) -> int:
 
 
 def _call(words: list[str]) -> int:
-    words = ["checks", "list"] if words == ["checks"] else words
+    if _COMPLETION in os.environ:
+        from numalign.cli.completion import answer
+
+        return answer(os.environ[_COMPLETION], words)
+    words = _OTHERWISE.get(tuple(words), words)
+    if words == ["--version"]:
+        return _say(f"numalign {__version__}\n")
     call = quick.read(words, dict(os.environ))
     if call is not None:
         return call.function(**call.parameters)
-    stray = quick.stray_word(words)
-    if stray is not None:
-        from numalign.cli.mistakes import named_without_option
+    from numalign.cli.help import helped
 
-        command, place = stray
-        raise named_without_option(command, words, place)
+    asked = helped(words)
+    if asked is not None:
+        text, status = asked
+        return _say(text, status)
+    from numalign.cli.mistakes import mistake
+
+    mistaken = mistake(words)
+    if mistaken is not None:
+        raise mistaken
     from numalign.cli.app import build
 
     try:
@@ -55,3 +75,10 @@ def _call(words: list[str]) -> int:
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else 0 if left.code is None else 2
     return 0
+
+
+def _say(text: str, status: int = 0) -> int:
+    from numalign.cli.files import emit
+
+    emit(text.encode(), None)
+    return status

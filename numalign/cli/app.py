@@ -1,38 +1,26 @@
-"""The Typer application, built from the table of commands and options: help, completion, and messages on mistakes."""
+"""The Typer application, built from the table of commands and options: it reads what quick does not, and says what is
+wrong with a command line."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from importlib import import_module
 from typing import Annotated, Any, Literal
 
 import typer
 
-from numalign import __version__
-from numalign.cli.options import ARGUMENTS, COMMANDS, WISHES, Command, Option, function_of, option_of
+from numalign.cli.options import ARGUMENTS, COMMANDS, Command
+from numalign.cli.parameters import WISHES, function_of, option_of
 from numalign.errors import WrongUsage
 
 __all__ = ["build", "parameters"]
-
-_ABOUT = """Inspect, configure and verify the NUMA alignment of Kubernetes GPU nodes.
-
-Start with `numalign inspect`; then `numalign render kubelet-config` writes the kubelet's configuration for the
-machine, `numalign verify` says whether the two agree, and `numalign predict` what the kubelet would do with a pod.
-"""
-_GROUPS = {
-    "render": "Write configuration for a machine.",
-    "kubelet": "What a kubelet makes of a configuration.",
-    "checks": "The checks that verify makes.",
-}
 
 
 def build() -> typer.Typer:
     """The application with every command of the table."""
     app = typer.Typer(
         name="numalign",
-        help=_ABOUT,
-        no_args_is_help=True,
+        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,33 +31,15 @@ def build() -> typer.Typer:
         parent = app
         for word in command.words[:-1]:
             if word not in groups:
-                groups[word] = typer.Typer(help=_GROUPS[word], no_args_is_help=True, rich_markup_mode=None)
+                groups[word] = typer.Typer(rich_markup_mode=None)
                 app.add_typer(groups[word], name=word)
             parent = groups[word]
-        parent.command(command.words[-1], short_help=command.summary, epilog=_examples(command))(_declared(command))
+        parent.command(command.words[-1])(_declared(command))
     return app
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"numalign {__version__}")
-        raise typer.Exit
-
-
-def _main(
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),
-    ] = False,
-) -> None:
+def _main() -> None:
     pass
-
-
-_main.__doc__ = _ABOUT
-
-
-def _examples(command: Command) -> str:
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in command.examples)
 
 
 def _declared(command: Command) -> Callable[..., None]:
@@ -87,7 +57,6 @@ def _declared(command: Command) -> Callable[..., None]:
 
     run.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in declared}
-    run.__doc__ = function.__doc__
     return run
 
 
@@ -111,18 +80,9 @@ def _refuse_empty(command: Command, given: dict[str, Any]) -> None:
             raise WrongUsage(f"{what} is empty", hint="is a variable of the script not set?")
 
 
-def _help(row: Option) -> str:
-    """The option's help, with the names of its table."""
-    if row.names_from is None:
-        return row.help
-    module, _, table = row.names_from.partition(":")
-    return f"{row.help} {', '.join(getattr(import_module(module), table))}."
-
-
 def _declaration(command: Command, parameter: inspect.Parameter) -> tuple[Any, Any]:
-    argument = ARGUMENTS.get(f"{command.words[0]}.{parameter.name}")
-    if argument is not None:
-        return str, typer.Argument(help=argument, metavar=parameter.name.upper(), show_default=False)
+    if f"{command.words[0]}.{parameter.name}" in ARGUMENTS:
+        return str | None if parameter.default is None else str, typer.Argument(metavar=parameter.name.upper())
     row = option_of(command, parameter.name)
     kinds: dict[str, Any] = {
         "flag": bool,
@@ -130,6 +90,4 @@ def _declaration(command: Command, parameter: inspect.Parameter) -> tuple[Any, A
         "choice": Literal[row.choices] if row.choices else str,
         "list": list[str],
     }
-    return kinds[row.takes], typer.Option(
-        *row.flags, help=_help(row), metavar=row.metavar, envvar=row.environment, case_sensitive=False
-    )
+    return kinds[row.takes], typer.Option(*row.flags, metavar=row.metavar, envvar=row.environment, case_sensitive=False)

@@ -5,21 +5,9 @@ A command's function has a keyword parameter for each option; the row of that na
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
 from typing import Literal, NamedTuple
 
-__all__ = [
-    "ARGUMENTS",
-    "COMMANDS",
-    "OPTIONS",
-    "WISHES",
-    "Command",
-    "Option",
-    "function_of",
-    "option_of",
-    "parameters_of",
-]
+__all__ = ["ARGUMENTS", "COMMANDS", "OPTIONS", "Command", "Option"]
 
 Takes = Literal["text", "choice", "flag", "list"]
 
@@ -42,7 +30,8 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command: the words that call it, where its function is, a line about it, and examples for its help.
+    """A command: the words that call it, where its function is, a line about it, and examples for its help, each a
+    command line that works as it stands, with a remark behind ` # `.
 
     `file` is the option that a file named without one is most likely meant for.
     """
@@ -58,38 +47,41 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("inspect",),
         "numalign.cli.inspect:inspect",
-        "Print the topology map of a machine.",
+        "the topology map of a machine",
         (
-            "numalign inspect                      this host",
-            "numalign inspect -o matrix            the links, in the manner of nvidia-smi topo -m",
-            "numalign inspect -o svg --out node.svg",
-            "numalign inspect --machine node.tar.gz -o json",
+            "numalign inspect # this host",
+            "numalign inspect -o tree # which GPU and NIC share a switch",
+            "numalign inspect -o matrix # the links, as nvidia-smi topo -m shows them",
+            "numalign inspect -o svg --out node.svg # a picture",
+            "numalign inspect --machine node.tar.gz -o json # of a snapshot, for programs",
         ),
     ),
     Command(
         ("plan",),
         "numalign.cli.plan:plan",
-        "Decide on a configuration, with reasons.",
+        "what to configure, and why",
         (
-            "numalign plan --shares                what a pod can have beside its GPUs",
+            "numalign plan # the decisions, each with its reason",
+            "numalign plan --shares # what a pod can have beside its GPUs",
             "numalign plan --machine node.tar.gz --policy restricted --memory-manager static",
         ),
     ),
     Command(
         ("render", "kubelet-config"),
         "numalign.cli.render:kubelet_config",
-        "Write a KubeletConfiguration for the machine.",
+        "the kubelet's configuration for a machine",
         (
+            "numalign render kubelet-config --out kubelet.yaml",
             "numalign render kubelet-config --target drop-in --out 60-numalign.conf",
             "numalign render kubelet-config --target eks-nodeadm --machine node.tar.gz",
-            "numalign render kubelet-config --base config.yaml --out config.yaml --diff",
+            "numalign render kubelet-config --base kubelet.yaml --diff # what would change in a file",
         ),
         file="--out",
     ),
     Command(
         ("render", "pod"),
         "numalign.cli.pod:pod",
-        "Write a pod with its GPUs' share.",
+        "a pod that has its GPUs' share of the machine",
         (
             "numalign render pod --gpus 2",
             "numalign render pod --gpus 4 --nic rdma/hca_shared_devices_a --memory-manager static",
@@ -99,50 +91,54 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("render", "system-cpus"),
         "numalign.cli.system:system_cpus",
-        "Write what keeps the system on its CPUs.",
-        ("numalign render system-cpus", "numalign render system-cpus --for irqbalance"),
+        "what keeps the system on its reserved CPUs",
+        (
+            "numalign render system-cpus # for systemd's services",
+            "numalign render system-cpus --for irqbalance # for interrupts",
+        ),
         file="--out",
     ),
     Command(
         ("render", "kernel-args"),
         "numalign.cli.system:kernel_args",
-        "Write kernel arguments for isolation.",
+        "kernel arguments that keep the kernel off other CPUs",
         ("numalign render kernel-args --isolate",),
         file="--out",
     ),
     Command(
         ("verify",),
         "numalign.cli.verify:verify",
-        "Check a kubelet configuration on a machine.",
+        "does the node do what its configuration says?",
         (
-            "numalign verify                       this host's kubelet configuration against the host",
-            "numalign verify --config kubelet.yaml --machine node.tar.gz",
-            "numalign verify --self                in a container: is what it was given on one NUMA node?",
-            "numalign verify --wait 120s --ignore gpu-request-limit",
-            "numalign verify --pods                are the running pods aligned?",
-            "numalign verify --expect accepted.json --expect-gpus 8",
+            "numalign verify # this host and its kubelet",
+            "numalign verify --config kubelet.yaml --machine node.tar.gz # a file, before it is in place",
+            "numalign verify --pods # are the running pods aligned?",
+            "numalign verify --wait 120s # at boot: until what comes late is there",
+            "numalign verify --self # in a container: is what it was given on one NUMA node?",
+            "numalign verify --expect accepted.json --expect-gpus 8 # is the machine what it was?",
         ),
         file="--config",
     ),
     Command(
         ("predict",),
         "numalign.cli.predict:predict",
-        "Say what the kubelet would do with pods.",
+        "what the kubelet would do with pods, and why",
         (
             "numalign predict pod.yaml --config kubelet.yaml --machine node.tar.gz",
-            "numalign predict --running pod.yaml   on the node, beside the pods that it has",
-            "numalign predict --count pod.yaml     how many such pods fit, one after another",
+            "numalign predict pod.yaml --running # on the node, beside the pods that it has",
+            "numalign predict pod.yaml --count # how many such pods fit, one after another",
+            "numalign render pod --gpus 2 | numalign predict - # what another command writes",
             "numalign predict pod.yaml --device openshift.io/vf=8@0,8@1 --device rdma/hca=63@-",
-            "kubectl get deployment web -o yaml | numalign predict -",
         ),
         file="--config",
     ),
     Command(
         ("kubelet", "config"),
         "numalign.cli.kubelet:config",
-        "Print the effective configuration, with sources.",
+        "the effective configuration, and where each value is from",
         (
-            "numalign kubelet config --config /etc/kubernetes/kubelet.yaml --config-dir /etc/kubernetes/kubelet.conf.d",
+            "numalign kubelet config # of this host's kubelet",
+            "numalign kubelet config --config kubelet.yaml --config-dir kubelet.conf.d",
             "numalign kubelet config --config kubelet.yaml --kubelet-flags '--reserved-cpus=0-3'",
         ),
         file="--config",
@@ -150,35 +146,47 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("kubelet", "allocatable"),
         "numalign.cli.kubelet:allocatable",
-        "Print what pods can have of the node.",
-        ("numalign kubelet allocatable --config kubelet.yaml --machine node.tar.gz",),
+        "what pods can have of the node",
+        (
+            "numalign kubelet allocatable # of this host",
+            "numalign kubelet allocatable --config kubelet.yaml --machine node.tar.gz",
+        ),
     ),
     Command(
         ("kubelet", "features"),
         "numalign.cli.kubelet:features",
-        "Print feature gates and policy options.",
+        "feature gates and policy options of a version",
         ("numalign kubelet features --kubernetes-version 1.33",),
         file="--kubernetes-version",
     ),
     Command(
         ("checks", "list"),
         "numalign.cli.checks:list_checks",
-        "List the checks, a line each.",
+        "the checks that verify makes, a line each",
         ("numalign checks list",),
     ),
     Command(
         ("checks", "show"),
         "numalign.cli.checks:show",
-        "Explain a check.",
+        "a page on one of them: why it matters, what to write",
         ("numalign checks show reserved-cpus-split-core",),
     ),
     Command(
         ("snapshot",),
         "numalign.cli.snapshot:snapshot",
-        "Pack the machine into a file to use elsewhere.",
+        "pack all that is read into a file, to use elsewhere",
         (
-            "numalign snapshot node.tar.gz         to read elsewhere with --machine node.tar.gz",
-            "numalign snapshot node.tar.gz --redact",
+            "numalign snapshot node.tar.gz # to read elsewhere with --machine node.tar.gz",
+            "numalign snapshot node.tar.gz --redact # without names, serial numbers and addresses",
+        ),
+    ),
+    Command(
+        ("completion",),
+        "numalign.cli.completion:completion",
+        "commands and options by the tab key: bash, zsh, fish",
+        (
+            "source <(numalign completion bash) # in ~/.bashrc; in ~/.zshrc with zsh",
+            "numalign completion fish --out numalign.fish # for ~/.config/fish/completions",
         ),
     ),
 )
@@ -187,8 +195,15 @@ ARGUMENTS: dict[str, str] = {
     # parameter of a command's function -> help; it is written without a flag
     "snapshot.file": "The archive to write (- for standard output).",
     "checks.check": "The id of a check, as verify prints it.",
+    "completion.shell": "bash, zsh or fish.",
     "predict.file": "Pods, or what makes them: Deployment, Job, JobSet and so on (- for standard input).",
 }
+
+_JUDGED = Option(
+    ("--kubernetes-version",),
+    "The version whose rules hold, such as 1.33 [default: that of the node's kubelet, else 1.36].",
+    metavar="VERSION",
+)
 
 OPTIONS: dict[str, Option] = {
     # the parameter's name, or command.parameter where a command has a row of its own
@@ -201,23 +216,31 @@ OPTIONS: dict[str, Option] = {
     "nvml": Option(
         ("--nvml",),
         "Ask NVML where the host has NVIDIA devices (auto), never (off), or fail without it (require).",
+        metavar="WHEN",
         choices=("auto", "off", "require"),
         takes="choice",
     ),
     "inspect.output": Option(
         ("--output", "-o"),
-        "How to print the map.",
+        "text, tree and matrix are for people, svg and html are pictures, json and yaml for programs.",
+        metavar="FORMAT",
         choices=("text", "tree", "matrix", "json", "yaml", "svg", "html"),
         takes="choice",
     ),
     "verify.output": Option(
         ("--output", "-o"),
-        "How to answer: for people, programs, CI, code hosts, the node exporter, NFD, the node-problem-detector.",
+        "text is for people, json for programs, junit for CI, sarif for code hosts, prometheus for the node exporter, "
+        "nfd for NFD's labels, npd for the node-problem-detector.",
+        metavar="FORMAT",
         choices=("text", "json", "junit", "sarif", "prometheus", "nfd", "npd"),
         takes="choice",
     ),
     "predict.output": Option(
-        ("--output", "-o"), "How to print it.", choices=("text", "json", "svg", "html"), takes="choice"
+        ("--output", "-o"),
+        "text is for people, svg and html are pictures, json is for programs.",
+        "FORMAT",
+        ("text", "json", "svg", "html"),
+        "choice",
     ),
     "inspect.config": Option(
         ("--config",),
@@ -246,23 +269,34 @@ OPTIONS: dict[str, Option] = {
     "mig_strategy": Option(
         ("--mig-strategy",),
         "How NVIDIA's plugin offers MIG devices [default: single where all GPUs are cut alike, else mixed].",
+        metavar="STRATEGY",
         choices=("none", "single", "mixed"),
         takes="choice",
     ),
     "out": Option(("--out",), "Write to this file, whole or not at all.", metavar="FILE"),
+    "snapshot.out": Option(("--out",), "Write the archive there, in place of FILE.", metavar="FILE"),
     "redact": Option(("--redact",), "Leave out the host's name, serial numbers and addresses.", takes="flag"),
     "reserved_cpus": Option(
         ("--reserved-cpus",), "The CPUs to keep for the system, such as 0-1,112-113; whole cores.", metavar="LIST"
     ),
-    "kubelet.output": Option(("--output", "-o"), "How to print it.", choices=("text", "json"), takes="choice"),
+    "kubelet.output": Option(
+        ("--output", "-o"), "text is for people, json for programs.", "FORMAT", ("text", "json"), "choice"
+    ),
     "kubelet config.output": Option(
-        ("--output", "-o"), "How to print it.", choices=("text", "yaml", "json"), takes="choice"
+        ("--output", "-o"),
+        "text is for people, yaml and json are for programs.",
+        "FORMAT",
+        ("text", "yaml", "json"),
+        "choice",
     ),
     "kubelet.config": Option(
         ("--config",),
         "The KubeletConfiguration, - for standard input [default: that of the node's kubelet, else "
         "/var/lib/kubelet/config.yaml].",
         metavar="FILE",
+    ),
+    "kubelet features.kubernetes_version": Option(
+        ("--kubernetes-version",), "The version that is listed, such as 1.33 [default: 1.36].", metavar="VERSION"
     ),
     "reserved_cpu_count": Option(
         ("--reserved-cpu-count",), "How many CPUs to keep for the system, in whole cores.", metavar="N"
@@ -271,19 +305,27 @@ OPTIONS: dict[str, Option] = {
         ("--reserved-cores-per-numa",), "How many cores to keep on each NUMA node.", metavar="N"
     ),
     "plan.output": Option(
-        ("--output", "-o"), "How to print the plan.", choices=("text", "json", "svg", "html"), takes="choice"
+        ("--output", "-o"),
+        "text is for people, svg and html are pictures, json is for programs.",
+        "FORMAT",
+        ("text", "json", "svg", "html"),
+        "choice",
     ),
     "shares": Option(
         ("--shares",), "Print how CPUs, memory and NICs divide among the GPUs instead of the reasons.", takes="flag"
     ),
-    "gpus": Option(("--gpus",), "How many GPUs the pod asks for.", metavar="N"),
+    "gpus": Option(("--gpus",), "How many GPUs the pod asks for; its CPUs and memory are their share.", metavar="N"),
     "nic": Option(
         ("--nic",), "The device plugin's resource of NICs, such as rdma/hca_shared_devices_a.", metavar="RESOURCE"
     ),
-    "name": Option(("--name",), "The pod's name.", metavar="NAME"),
-    "image": Option(("--image",), "The container's image.", metavar="IMAGE"),
+    "name": Option(("--name",), "What the pod is called.", metavar="NAME"),
+    "image": Option(("--image",), "What its container runs.", metavar="IMAGE"),
     "service": Option(
-        ("--for",), "Who is to keep to the reserved CPUs.", choices=("systemd", "irqbalance"), takes="choice"
+        ("--for",),
+        "Who is to keep to the reserved CPUs.",
+        metavar="WHOM",
+        choices=("systemd", "irqbalance"),
+        takes="choice",
     ),
     "isolate": Option(
         ("--isolate",), "Take kernel threads, timer ticks and managed interrupts off the other CPUs.", takes="flag"
@@ -302,13 +344,15 @@ OPTIONS: dict[str, Option] = {
     ),
     "policy": Option(
         ("--policy",),
-        "The topology manager's policy [default: single-numa-node].",
+        "How strictly the topology manager keeps a container's CPUs and devices together [default: single-numa-node].",
+        metavar="POLICY",
         choices=("none", "best-effort", "restricted", "single-numa-node"),
         takes="choice",
     ),
     "scope": Option(
         ("--scope",),
-        "What the topology manager aligns [default: container].",
+        "What the topology manager aligns: each container for itself, or all of a pod [default: container].",
+        metavar="SCOPE",
         choices=("container", "pod"),
         takes="choice",
     ),
@@ -320,7 +364,8 @@ OPTIONS: dict[str, Option] = {
     ),
     "memory_manager": Option(
         ("--memory-manager",),
-        "Whether memory is aligned too.",
+        "With static the memory of a Guaranteed pod is aligned too; none leaves it to the kernel.",
+        metavar="POLICY",
         choices=("none", "static"),
         takes="choice",
     ),
@@ -353,8 +398,9 @@ OPTIONS: dict[str, Option] = {
         metavar="DIR",
     ),
     "kubernetes_version": Option(
-        ("--kubernetes-version",), "Whose rules to take, such as 1.33 [default: 1.36].", metavar="VERSION"
+        ("--kubernetes-version",), "The version whose rules hold, such as 1.33 [default: 1.36].", metavar="VERSION"
     ),
+    **dict.fromkeys(("verify.kubernetes_version", "predict.kubernetes_version", "kubelet.kubernetes_version"), _JUDGED),
     "config": Option(
         ("--config",),
         "The KubeletConfiguration to verify [default: that of the node's kubelet, else /var/lib/kubelet/config.yaml].",
@@ -380,6 +426,7 @@ OPTIONS: dict[str, Option] = {
     "fail_on": Option(
         ("--fail-on",),
         "The lowest severity that makes the exit status 1 [default: error].",
+        metavar="SEVERITY",
         choices=("error", "warning", "info"),
         takes="choice",
     ),
@@ -401,40 +448,3 @@ OPTIONS: dict[str, Option] = {
     ),
     "timeout": Option(("--timeout",), "Give up after so long, beyond --wait [default: 60s].", metavar="DURATION"),
 }
-
-
-def option_of(command: Command, parameter: str) -> Option:
-    """The row of a command's parameter."""
-    whole = OPTIONS.get(f"{' '.join(command.words)}.{parameter}")
-    return whole or OPTIONS.get(f"{command.words[0]}.{parameter}") or OPTIONS[parameter]
-
-
-def function_of(command: Command) -> Callable[..., int]:
-    """The command's function, imported."""
-    module, _, name = command.function.partition(":")
-    function: Callable[..., int] = getattr(import_module(module), name)
-    return function
-
-
-WISHES: dict[str, str | tuple[str, ...] | None] = {
-    # the parameters of a command that takes **wishes -> their defaults
-    "reserved_cpus": None,
-    "reserved_cpu_count": None,
-    "reserved_cores_per_numa": None,
-    "reserve_on": None,
-    "policy": None,
-    "scope": None,
-    "option": (),
-    "memory_manager": "none",
-    "kube_reserved_memory": None,
-    "system_reserved_memory": None,
-    "kubernetes_version": None,
-}
-_TAKES_MORE = 0x08  # the code flag of a function with **parameters
-
-
-def parameters_of(function: Callable[..., int]) -> tuple[str, ...]:
-    """The names of a command function's keyword parameters, the wishes among them where it takes **wishes."""
-    code = function.__code__
-    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return (*own, *WISHES) if code.co_flags & _TAKES_MORE else own

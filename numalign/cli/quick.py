@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from numalign.cli.options import ARGUMENTS, COMMANDS, Command, Option, function_of, option_of, parameters_of
+from numalign.cli.options import COMMANDS, Command, Option
+from numalign.cli.parameters import arguments_of, function_of, options_of
 
 Value = str | bool | tuple[str, ...]
 
@@ -40,10 +41,8 @@ def stray_word(words: list[str]) -> tuple[Command, int] | None:
     for command in COMMANDS:
         if tuple(words[: len(command.words)]) != command.words:
             continue
-        names = parameters_of(function_of(command))
-        wanted = sum(f"{command.words[0]}.{name}" in ARGUMENTS for name in names)
-        rows = [option_of(command, name) for name in names if f"{command.words[0]}.{name}" not in ARGUMENTS]
-        takes = {flag: row.takes != "flag" for row in rows for flag in row.flags}
+        wanted = len(arguments_of(command))
+        takes = {flag: row.takes != "flag" for row in options_of(command).values() for flag in row.flags}
         rest = iter(range(len(command.words), len(words)))
         for place in rest:
             word = words[place]
@@ -62,9 +61,7 @@ def stray_word(words: list[str]) -> tuple[Command, int] | None:
 def _parameters(
     command: Command, function: Callable[..., int], words: list[str], environment: dict[str, str]
 ) -> dict[str, Value] | None:
-    names = parameters_of(function)
-    arguments = [name for name in names if f"{command.words[0]}.{name}" in ARGUMENTS]
-    rows = {name: option_of(command, name) for name in names if name not in arguments}
+    arguments, rows = arguments_of(command), options_of(command)
     by_flag = {flag: name for name, row in rows.items() for flag in row.flags}
     found: dict[str, Value] = {}
     for name, row in rows.items():
@@ -89,7 +86,7 @@ def _parameters(
             found[arguments.pop(0)] = word
         else:
             return None
-    return None if arguments or not _required(function) <= set(found) else found
+    return found if _required(function) <= set(found) else None
 
 
 def _required(function: Callable[..., int]) -> set[str]:

@@ -11,7 +11,7 @@ from numalign.cli.files import emit, read_file
 from numalign.cli.node import Kubelet, read_configuration, read_running, read_state, version
 from numalign.cli.resources import read_resources
 from numalign.cli.source import nvml_mode
-from numalign.errors import CannotRead, NumalignError
+from numalign.errors import CannotRead, NumalignError, WrongUsage
 
 if TYPE_CHECKING:
     from numalign.probe.snapshot import Recorder
@@ -19,13 +19,21 @@ if TYPE_CHECKING:
 __all__ = ["snapshot"]
 
 
-def snapshot(file: str, *, root: str | None = None, nvml: str = "auto", redact: bool = False) -> int:
+def snapshot(
+    *,
+    file: str | None = None,
+    out: str | None = None,
+    root: str | None = None,
+    nvml: str = "auto",
+    redact: bool = False,
+) -> int:
     """Pack everything that the other commands read, NVML's answers included, into one archive.
 
     Read it elsewhere with --machine FILE; it gives the same map.
     """
     from numalign.probe.snapshot import pack, record
 
+    file = _one_file(file, out)
     _refuse_other_files(file)
     recorder = record(root or "/", nvml_mode(nvml))
     if redact:
@@ -39,6 +47,16 @@ def snapshot(file: str, *, root: str | None = None, nvml: str = "auto", redact: 
     if file != "-":
         print(f"{file}: {len(recorder.files)} files, {len(data) / 1024:.0f} KiB", file=sys.stderr)
     return 0
+
+
+def _one_file(file: str | None, out: str | None) -> str:
+    """The file to write, which both FILE and --out name. Raises WrongUsage."""
+    if file is not None and out is not None:
+        raise WrongUsage(f"{file} and --out {out} name two files", hint="leave one of them out")
+    found = out if file is None else file
+    if found is None:
+        raise WrongUsage("snapshot needs a file to write", hint="numalign snapshot node.tar.gz")
+    return found
 
 
 def _refuse_other_files(path: str) -> None:

@@ -34,6 +34,8 @@ __all__ = [
     "gates",
     "gone",
     "known_gates",
+    "known_versions",
+    "option_values",
     "options",
     "parse_version",
     "wanted_version",
@@ -210,6 +212,16 @@ def parse_version(text: str) -> int:
             hint=f"1.{OLDEST} to 1.{NEWEST} are",
         )
     return int(minor)
+
+
+def known_versions() -> list[str]:
+    """The versions whose rules are known, the newest first: `1.37`."""
+    return [f"1.{minor}" for minor in range(NEWEST, OLDEST - 1, -1)]
+
+
+def option_values() -> list[str]:
+    """The policy options of the newest version as they are asked for: `full-pcpus-only=true`."""
+    return [f"{name}=true" for field in (CPU_OPTIONS, TOPOLOGY_OPTIONS) for name in options(field, NEWEST)]
 
 
 def wanted_version(text: str | None) -> int:

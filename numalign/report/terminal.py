@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import io
-import os
+import re
 import sys
 from collections.abc import Callable
 from typing import TypeVar
 
 from rich.console import Console
 
+from numalign.report.screen import columns, shows_colours
+
 __all__ = ["drawn", "show"]
 
-_UNLIMITED = 10_000
-_NARROWEST = 60
-"""Below this the terminal breaks the lines itself."""
 _ASCII = str.maketrans({"·": "-", "×": "x", "–": "-", "…": "...", "│": "|", "├": "|", "└": "`", "─": "-", "›": ">"})
+
+_TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)\n")
+"""Spaces that end a line, before what switches its colours off."""
 
 T = TypeVar("T")
 
@@ -24,9 +26,8 @@ def show(
     draw: Callable[[Console, T], None], document: T, emit: Callable[[bytes, str | None], None], out: str | None
 ) -> None:
     """Draws the document and hands the text to `emit`: for the terminal, or for the file `out` in UTF-8."""
-    terminal = out is None and sys.stdout is not None and sys.stdout.isatty()
-    coloured = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    text = drawn(draw, document, _width(terminal), coloured=coloured)
+    stream = sys.stdout if out is None else None
+    text = drawn(draw, document, columns(stream), coloured=shows_colours(stream))
     printed = sys.stdout.encoding if out is None and sys.stdout is not None else None
     emit(_encoded(text, printed or "utf-8"), out)
 
@@ -45,20 +46,7 @@ def drawn(draw: Callable[[Console, T], None], document: T, width: int, *, colour
         legacy_windows=False,
     )
     draw(console, document)
-    return "\n".join(line.rstrip() for line in text.getvalue().split("\n"))
-
-
-def _width(terminal: bool) -> int:
-    """The terminal's width; where there is none, as wide as the text, unless COLUMNS says otherwise."""
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and 0 < int(columns) < _UNLIMITED:
-        return max(int(columns), _NARROWEST)
-    if not terminal:
-        return _UNLIMITED
-    try:
-        return max(os.get_terminal_size(sys.stdout.fileno()).columns or 80, _NARROWEST)
-    except OSError:
-        return 80
+    return _TRAILING.sub(r"\1\n", text.getvalue())
 
 
 def _encoded(text: str, encoding: str) -> bytes:
