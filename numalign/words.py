@@ -117,16 +117,16 @@ def device_list(names: Iterable[str]) -> str:
     return ", ".join(f"{stem}{CpuSet(groups[stem])}" if stem else name for name, stem in order.items())
 
 
-def folded(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` characters, broken at its ` · ` where it has some.
+def folded(text: str, width: int, mark: str = " · ") -> list[str]:
+    """The text in lines of at most `width` characters, broken behind its marks where it has some.
 
     >>> folded("sriov-vfs · 2 sockets · 503.5 GiB", 24)
     ['sriov-vfs · 2 sockets ·', '503.5 GiB']
     """
     lines = [""]
-    parts = text.split(" · ")
+    parts = text.split(mark)
     for i, part in enumerate(parts):
-        piece = part + (" ·" if i < len(parts) - 1 else "")
+        piece = part + (mark.rstrip() if i < len(parts) - 1 else "")
         if lines[-1] and len(lines[-1]) + 1 + len(piece) > width:
             lines.append(piece)
         else:

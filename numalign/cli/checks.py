@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Iterator
+from textwrap import wrap
+
 from numalign.cli.files import emit
 from numalign.errors import WrongUsage
+from numalign.report.screen import columns
 
 __all__ = ["list_checks", "show"]
+
+_WIDTH_OF_PAGES = 120
+_ITEM = re.compile(r"\n(?=- )")
+"""Where the next item of a list begins."""
 
 
 def list_checks(*, out: str | None = None) -> int:
     """List the checks, a line each."""
     from numalign.checks.pages import ids, page
 
-    width = max(map(len, ids()))
-    lines = [f"{id:<{width}}  {(page(id) or '').splitlines()[2]}" for id in ids()]
+    names = ids()
+    indent = max(map(len, names)) + 2
+    width = columns(None if out else sys.stdout)
+    lines = []
+    for id in names:
+        summary = (page(id) or "").splitlines()[2]
+        lines += wrap(summary, max(width, 2 * indent), initial_indent=id.ljust(indent), subsequent_indent=" " * indent)
     emit(("\n".join(lines) + "\n").encode(), out)
     return 0
 
@@ -30,5 +45,22 @@ def show(check: str, *, out: str | None = None) -> int:
         raise WrongUsage(
             f"there is no check {check}", hint=f"did you mean {near[0]}?" if near else "numalign checks list has them"
         )
-    emit(text.encode(), out)
+    width = columns(None if out else sys.stdout)
+    emit((text if width >= _WIDTH_OF_PAGES else "\n".join(_refolded(text, width))).encode(), out)
     return 0
+
+
+def _refolded(text: str, width: int) -> Iterator[str]:
+    """The lines of a page with its paragraphs as wide as the terminal; what stands in a fence or a table stays."""
+    fenced = False
+    for block in text.rstrip("\n").split("\n\n"):
+        lines = block.split("\n")
+        stays = fenced or block.startswith(("```", "|", "#"))
+        fenced ^= sum(line.startswith("```") for line in lines) % 2 == 1
+        if stays:
+            yield from lines
+        else:
+            for item in _ITEM.split(block):
+                hanging = "  " if item.startswith("- ") else ""
+                yield from wrap(" ".join(item.split()), width, subsequent_indent=hanging, break_on_hyphens=False)
+        yield ""

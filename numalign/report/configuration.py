@@ -3,40 +3,63 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from numalign.kubelet.document import Document
 from numalign.kubelet.settings import DECISIVE
-from numalign.report.text import plain_table
+from numalign.report.text import fits, plain_table, wrapped
 from numalign.words import printable
 
 __all__ = ["draw", "printed"]
 
+_DEFAULT = "default"
 _MERGE = "mergeDefaultEvictionSettings"
 
 
 def draw(console: Console, document: Document) -> None:
     """The fields that decide about alignment, with their values and places; then what has no effect."""
-    table = plain_table(("field", "left"), ("value", "left"), ("from", "left"))
+    rows = list(_rows(document))
+    heads = ("field", "value", "from")
+    if fits([heads, *rows], console.width):
+        table = plain_table(*((head, "left") for head in heads))
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    else:
+        for row in rows:
+            _below_each_other(console, *row)
+    for ignored in document.ignored:
+        what = "stands twice, the last holds" if ignored.repeated else "is no field, skipped"
+        console.print(Text(f"{printable(ignored.field)} ({printable(ignored.place)}) {what}"))
+
+
+def _rows(document: Document) -> Iterator[tuple[str, str, str]]:
+    """Each field with its value and where that is from."""
     written = _written(document)
     for field, default in DECISIVE.items():
         value = written.get(field, document.values.get(field))
         if isinstance(value, dict) and value:
             for key in value:
                 place = document.places.get((field, key)) or document.place(field)
-                table.add_row(f"{field}.{printable(str(key))}", _shown(value[key]), printable(place))
+                yield f"{field}.{printable(str(key))}", _shown(value[key]), printable(place)
         elif value is None or value == "":
-            table.add_row(field, default, "default")
+            yield field, default, _DEFAULT
         else:
-            table.add_row(field, _shown(document.values.get(field, value)), printable(document.place(field)))
-    console.print(table)
-    for ignored in document.ignored:
-        what = "stands twice, the last holds" if ignored.repeated else "is no field, skipped"
-        console.print(Text(f"{printable(ignored.field)} ({printable(ignored.place)}) {what}"))
+            yield field, _shown(document.values.get(field, value)), printable(document.place(field))
+
+
+def _below_each_other(console: Console, field: str, value: str, place: str) -> None:
+    """A field where the terminal has no room for a table: its place stands below it, unless it is the default."""
+    line = f"{field}: {value}" + (f"  ({place})" if place == _DEFAULT else "")
+    console.print(Text(wrapped(line, console.width), overflow="fold"))
+    if place != _DEFAULT:
+        console.print(Padding(Text(place, overflow="fold"), (0, 0, 0, 4)))
 
 
 def printed(document: Document, output: str) -> bytes:

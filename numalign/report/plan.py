@@ -7,10 +7,11 @@ from itertools import groupby
 
 from rich.console import Console
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from numalign.plan import Plan
-from numalign.report.text import plain_table
+from numalign.report.text import plain_table, wrapped
 from numalign.shares import GpuShare, ShareTable
 from numalign.words import count, device_list, printable, size
 
@@ -25,14 +26,16 @@ def draw(console: Console, plan: Plan) -> None:
     for decision in sorted(plan.decisions, key=lambda decision: decision.value is None):
         value = "left out" if decision.value is None else decision.value
         console.print()
-        console.print(Text.assemble((f"{decision.field}: ", "bold"), printable(value)))
+        beside = console.width - len(decision.field) - 2
+        console.print(Text.assemble((f"{decision.field}: ", "bold"), _broken(printable(value), beside)))
         console.print(Padding(Text(printable(decision.reason)), (0, 0, 0, 4)))
 
 
 def draw_shares(console: Console, plan: Plan) -> None:
     """What is reserved, the policies, and what a container can have beside its GPUs."""
     configuration = plan.configuration
-    _line(console, "reserved", f"{configuration['reservedSystemCPUs']}", plan.reason("reservedSystemCPUs"))
+    reserved = wrapped(configuration["reservedSystemCPUs"], console.width - _INDENT)
+    _line(console, "reserved", reserved, plan.reason("reservedSystemCPUs"))
     _line(console, "policy", plan.policies, "")
     console.print()
     table = plan.shares
@@ -45,10 +48,19 @@ def draw_shares(console: Console, plan: Plan) -> None:
         console.print(Text(line))
 
 
+def _broken(value: str, width: int) -> str:
+    """A list that is longer than `width`, broken after commas with its further lines indented."""
+    return value if " " in value else wrapped(value, width).replace("\n", "\n    ")
+
+
 def _line(console: Console, head: str, text: str, reason: str) -> None:
-    console.print(Text(f"{head:<{_INDENT}}{text}"))
+    grid = Table.grid()
+    grid.add_column(width=_INDENT)
+    grid.add_column(overflow="fold")
+    grid.add_row(head, text)
     if reason:
-        console.print(Padding(Text(printable(reason)), (0, 0, 0, _INDENT)))
+        grid.add_row("", printable(reason))
+    console.print(grid)
 
 
 def _share_table(console: Console, table: ShareTable) -> None:

@@ -12,7 +12,7 @@ from numalign.admission.explain import Need, amount
 from numalign.admission.prediction import Container, NodeLeft, PodPrediction, Prediction
 from numalign.cpuset import CpuSet
 from numalign.kubelet.settings import is_memory
-from numalign.report.text import plain_table
+from numalign.report.text import plain_table, wrapped
 from numalign.words import count, few, printable, size
 
 __all__ = ["draw"]
@@ -85,7 +85,7 @@ def _containers(console: Console, containers: Sequence[Container]) -> None:
     for each in containers:
         table.add_row(
             printable(f"{each.name} (init)" if each.init else each.name),
-            "shared pool" if each.cpus is None else str(each.cpus),
+            "shared pool" if each.cpus is None else wrapped(each.cpus, max(console.width // 4, 20)),
             str(each.cores) if each.cpus else "–",
             str(CpuSet(each.numa_nodes)) if each.cpus else "–",
             *([str(CpuSet(each.l3_groups)) or "–"] if l3 else []),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -28,6 +29,8 @@ from numalign.words import (
 __all__ = ["draw"]
 
 _NARROWEST_LIST = 11
+_ROOM_FOR_MESSAGES = 80
+"""Columns behind a warning's id below which its message is better read below it."""
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
@@ -48,7 +51,7 @@ def draw(console: Console, machine: Machine) -> None:
         console.print(Text(_evenness(machine)))
     if machine.warnings:
         console.print()
-        console.print(_warning_table(machine))
+        _warnings(console, machine)
 
 
 def point_at_warnings(console: Console, machine: Machine) -> None:
@@ -93,26 +96,31 @@ def _numa_table(machine: Machine, width: int) -> Table:
         first = nodes[0]
         cores = sum(core.numa_node == first.id for core in machine.cores)
         memory = size(first.memory_bytes) + (" each" if len(nodes) > 1 and first.memory_bytes else "")
-        table.add_row(str(ids), _wrapped(first.cpus, width), str(cores), memory, *_devices(machine, first.id))
+        table.add_row(str(ids), wrapped(first.cpus, width), str(cores), memory, *_devices(machine, first.id))
     known = {node.id for node in machine.numa_nodes}
     homeless = _devices_of([device for device in machine.devices() if device.numa_node not in known])
     if not machine.numa_nodes:
         table.add_row(
-            "?", _wrapped(machine.online_cpus, width), str(len(machine.cores)), size(machine.memory_bytes), *homeless
+            "?", wrapped(machine.online_cpus, width), str(len(machine.cores)), size(machine.memory_bytes), *homeless
         )
     elif any(homeless):
         table.add_row("?", "", "", "", *homeless)
     return table
 
 
-def _wrapped(cpus: CpuSet, width: int) -> str:
-    """The CPU list, broken after commas where it is longer than `width`."""
+def wrapped(listed: CpuSet | str, width: int) -> str:
+    """The list, broken after commas where it is longer than `width`; `–` where it is empty."""
     lines = [""]
-    for part in str(cpus).split(","):
+    for part in str(listed).split(","):
         if lines[-1] and len(lines[-1]) + len(part) >= width:
             lines.append("")
         lines[-1] += part + ","
     return "\n".join(lines).removesuffix(",") or "–"
+
+
+def fits(rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether the rows of a plain table, its headings among them, have room in `width` columns unbroken."""
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2 <= width
 
 
 def _devices(machine: Machine, numa_node: int) -> tuple[str, str]:
@@ -226,11 +234,18 @@ def _near_words(near: NearestNics | None, users: Counter[str]) -> str:
     return f"{count(len(near.nics), 'NIC')} at {near.type}" + (f", shared by {shared} GPUs," if shared > 1 else "")
 
 
-def _warning_table(machine: Machine) -> Table:
+def _warnings(console: Console, machine: Machine) -> None:
+    """The warnings in a table; where that leaves a narrow column of text, their messages below their ids."""
+    widest = max(len(warning.id) for warning in machine.warnings)
+    if console.width < widest + _ROOM_FOR_MESSAGES:
+        for warning in machine.warnings:
+            console.print(Text.assemble(("warning  ", style_of("warning")), warning.id))
+            console.print(Padding(Text(printable(warning.message)), (0, 0, 0, 9)))
+        return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     for _ in range(2):
         table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for warning in machine.warnings:
         table.add_row(Text("warning", style=style_of("warning")), warning.id, printable(warning.message))
-    return table
+    console.print(table)

@@ -27,8 +27,8 @@ def draw(console: Console, machine: Machine) -> None:
         last = position == len(groups) - 1
         first, rest = ("└─ ", "   ") if last else ("├─ ", "│  ")
         _print(console, first, rest + ("│    " if branch else "     "), title)
-        for indents, text in _lines(branch, labels, rest):
-            _print(console, *indents, text)
+        for (begin, further), chain, label in _lines(branch, labels, rest):
+            _print_device(console, begin, further, chain, label)
     point_at_warnings(console, machine)
 
 
@@ -37,6 +37,19 @@ def _print(console: Console, indent: str, further: str, text: str) -> None:
     for line in folded(text, console.width - len(indent)):
         console.print(Text(indent + line, no_wrap=True, overflow="ignore"))
         indent = further
+
+
+def _print_device(console: Console, indent: str, further: str, chain: str, label: str) -> None:
+    """A device behind the bridges that lead to it; on a line of its own where the terminal has no room beside them."""
+    beside = f"{chain}  {label}".rstrip()
+    if len(indent) + len(beside) <= console.width:
+        _print(console, indent, further, beside)
+        return
+    for line in folded(chain, console.width - len(indent), " › "):
+        console.print(Text(indent + line, no_wrap=True, overflow="ignore"))
+        indent = further
+    if label:
+        _print(console, further, further, label)
 
 
 def _groups(machine: Machine) -> Iterator[tuple[str, Branch]]:
@@ -95,9 +108,9 @@ def _nic_label(nic: Nic) -> str:
     return printable(" · ".join(words))
 
 
-def _lines(branch: Branch, labels: dict[str, str], indent: str) -> Iterator[tuple[tuple[str, str], str]]:
-    """The branch's lines: what stands before the first and before further ones, and the text. A chain of bridges
-    without forks stands on one line."""
+def _lines(branch: Branch, labels: dict[str, str], indent: str) -> Iterator[tuple[tuple[str, str], str, str]]:
+    """The branch's lines: what stands before the first and before further ones, the chain of bridges up to a fork or a
+    device, and the device's label."""
     names = sorted(branch)
     for name in names:
         chain = [name]
@@ -106,7 +119,6 @@ def _lines(branch: Branch, labels: dict[str, str], indent: str) -> Iterator[tupl
             ((only, below),) = below.items()
             chain.append(only)
         mark, rest = ("└─ ", "   ") if name == names[-1] else ("├─ ", "│  ")
-        label = labels.get(chain[-1])
         further = indent + rest + ("│    " if below else "     ")
-        yield (indent + mark, further), printable(" › ".join(chain)) + (f"  {label}" if label else "")
+        yield (indent + mark, further), printable(" › ".join(chain)), labels.get(chain[-1], "")
         yield from _lines(below, labels, indent + rest)

@@ -1,0 +1,126 @@
+"""What is printed fits the terminal: no line is wider, and nothing that a person reads as one word is broken."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from fcntl import ioctl
+from pathlib import Path
+from termios import TIOCSWINSZ
+
+import pytest
+
+from tests.conftest import Golden, Run
+
+Tree = Callable[[str], Path]
+MACHINES = ("dgx-h100", "laptop", "dgx-a100-nps4", "gb200-nvl", "vm-all-unknown", "sriov-vfs", "sixty-four", "mig-a100")
+COMMANDS = ("inspect", "inspect -o tree", "plan", "plan --shares", "kubelet config", "kubelet allocatable", "verify")
+CONFIG = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true", prefer-align-cpus-by-uncorecache: "true"}
+reservedSystemCPUs: 0-1
+memoryManagerPolicy: Static
+kubeReserved: {memory: 1Gi}
+reservedMemory: [{numaNode: 0, limits: {memory: 1124Mi}}]
+topologyManagerPolicy: single-numa-node
+topologyManagerPolicyOptions: {max-allowable-numa-nodes: "64"}
+"""
+
+
+def printed(run: Run, words: str, root: Path, columns: int, tmp_path: Path) -> str:
+    line = words.split()
+    if line[0] in ("kubelet", "verify"):
+        (tmp_path / "kubelet.yaml").write_text(CONFIG)
+        line += ["--config", "kubelet.yaml"]
+    return run(*line, "--root", root, env={"COLUMNS": str(columns)}).stdout
+
+
+def words_of(text: str) -> set[str]:
+    """What a person reads as a word, wherever it stands; a list is read number by number."""
+    return {word.strip("():") for word in re.split(r"[\s,]+", text)} - {"field", "value", "from"}
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize("name", MACHINES)
+def test_it_fits_80_columns_and_breaks_no_word(name: str, words: str, run: Run, tree: Tree, tmp_path: Path) -> None:
+    narrow, wide = (printed(run, words, tree(name), columns, tmp_path) for columns in (80, 400))
+    assert wide != ""
+    assert [line for line in narrow.splitlines() if len(line) > 80] == []
+    assert words_of(wide) - words_of(narrow) == set()
+
+
+@pytest.mark.parametrize("words", ["checks list", "checks show cpu-options-gate", "kubelet features"])
+def test_what_needs_no_machine_fits(words: str, run: Run) -> None:
+    narrow, wide = (run(*words.split(), env={"COLUMNS": columns}).stdout for columns in ("80", "400"))
+    assert [line for line in narrow.splitlines() if len(line) > 80] == []
+    assert narrow.split() == wide.split()
+    assert run(*words.split()).stdout == wide
+
+
+@pytest.mark.parametrize("name", ["sixty-four", "sriov-vfs", "dgx-h100"])
+def test_a_matrix_that_is_too_wide_takes_devices_together_that_are_alike(
+    name: str, run: Run, tree: Tree, golden: Golden
+) -> None:
+    narrow = run("inspect", "-o", "matrix", "--root", tree(name), env={"COLUMNS": "80"}).stdout
+    assert [line for line in narrow.splitlines() if len(line) > 80] == []
+    assert narrow == golden(f"{name}.matrix-80.txt", narrow)
+
+
+def test_a_matrix_that_fits_has_a_row_for_each_device(run: Run, tree: Tree) -> None:
+    wide = run("inspect", "-o", "matrix", "--root", tree("sriov-vfs"), env={"COLUMNS": "120"}).stdout
+    assert wide == run("inspect", "-o", "matrix", "--root", tree("sriov-vfs")).stdout
+    assert len(re.findall(r"^NIC\d+ ", wide, re.MULTILINE)) == 11
+
+
+def on_terminal(words: list[str], columns: int, **environment: str) -> str:
+    """What a command writes to a terminal so wide, on both of its streams."""
+    leader, follower = pty.openpty()
+    ioctl(follower, TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "numalign", *words],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env={**kept, "TERM": "xterm", "PYTHONUTF8": "1", **environment},
+    )
+    os.close(follower)
+    written = b""
+    while True:
+        try:
+            data = os.read(leader, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        written += data
+    os.close(leader)
+    process.wait()
+    return written.decode().replace("\r\n", "\n")
+
+
+def test_the_terminals_width_and_colours_hold(tree: Tree) -> None:
+    coloured = on_terminal(["inspect", "--root", str(tree("gb200-nvl"))], 80)
+    assert "\x1b[" in coloured
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line for line in plain.splitlines() if len(line) > 80 or line != line.rstrip()] == []
+    for quiet in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert on_terminal(["inspect", "--root", str(tree("gb200-nvl"))], 80, **quiet) == plain
+    assert "\x1b[1mExamples:" in on_terminal(["inspect", "--help"], 80)
+    assert "\x1b" not in on_terminal(["inspect", "--help"], 80, NO_COLOR="1")
+
+
+def test_a_terminal_without_unicode_gets_none(tree: Tree) -> None:
+    for words in (["inspect"], ["inspect", "-o", "tree"], ["plan", "--shares"]):
+        written = on_terminal(
+            [*words, "--root", str(tree("dgx-h100"))], 80, PYTHONUTF8="0", LC_ALL="C", PYTHONCOERCECLOCALE="0"
+        )
+        assert written.isascii()
+        assert "?" not in written
