@@ -85,6 +85,8 @@ def answered(wishes: Wishes, look: Callable[[Policy], Seen]) -> int:
 
     Raises WrongUsage or CannotRead, unless the node-problem-detector asked, which wants a line and 2.
     """
+    if wishes.output == "junit":
+        return _answered_in_junit(wishes, look)
     if wishes.output != "npd":
         return _answered(wishes, look, status=CannotRead.exit_status)
     from numalign.report.npd import UNKNOWN, line
@@ -94,6 +96,17 @@ def answered(wishes: Wishes, look: Callable[[Policy], Seen]) -> int:
     except NumalignError as error:
         emit(line(error.message).encode(), wishes.out)
         return UNKNOWN
+
+
+def _answered_in_junit(wishes: Wishes, look: Callable[[Policy], Seen]) -> int:
+    """Who reads the file of a job that failed finds in it why."""
+    try:
+        return _answered(wishes, look, status=CannotRead.exit_status)
+    except CannotRead as error:
+        from numalign.report.junit import unread
+
+        emit(unread(error.message, error.hint).encode(), wishes.out)
+        raise
 
 
 def _answered(wishes: Wishes, look: Callable[[Policy], Seen], status: int) -> int:

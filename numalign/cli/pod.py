@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from numalign.cli.files import emit
+from numalign.cli.numbers import whole_number
 from numalign.errors import DoesNotHold, WrongUsage
 from numalign.words import count, device_list
 
@@ -42,14 +43,13 @@ def pod(
     from numalign.quantity import Quantity
     from numalign.render import fill
 
-    if not (gpus.isascii() and gpus.isdecimal() and 0 < int(gpus[:6]) < 10_000):
-        raise WrongUsage(f"--gpus {gpus}: a whole number from 1 is wanted")
+    wanted = whole_number("--gpus", gpus, least=1) or 1
     if not _NAME.fullmatch(name):
         raise WrongUsage(f"--name {name}: a name of small letters, digits and dashes is wanted")
     if nic is not None and not _RESOURCE.fullmatch(nic):
         raise WrongUsage(f"--nic {nic}: the name of a resource is wanted", hint="such as rdma/hca_shared_devices_a")
     found, plan = planned(root, machine, nvml, wishes)
-    row = _share(plan, int(gpus), lambda: _elsewhere(found, int(gpus), wishes))
+    row = _share(plan, wanted, lambda: _elsewhere(found, wanted, wishes))
     if row.memory_bytes is None:
         raise DoesNotHold("the memory of this machine's NUMA nodes is not known, so the pod has no share of it")
     devices = {_GPU: row.gpus}

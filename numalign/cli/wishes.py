@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from numalign.cli.numbers import whole_number
 from numalign.cli.source import load_machine
 from numalign.cpuset import CpuSet
 from numalign.errors import WrongUsage
@@ -77,8 +78,8 @@ def _reserved(cpus: str | None, count: str | None, per_numa: str | None, on: str
         )
     return Wishes(
         cpus=_cpus("--reserved-cpus", cpus) if cpus is not None else None,
-        count=_number("--reserved-cpu-count", count),
-        cores_per_numa=_number("--reserved-cores-per-numa", per_numa),
+        count=whole_number("--reserved-cpu-count", count),
+        cores_per_numa=whole_number("--reserved-cores-per-numa", per_numa),
         on=tuple(_cpus("--reserve-on", on)) if on is not None else (),
     )
 
@@ -98,14 +99,6 @@ def _cpus(option: str, text: str) -> CpuSet:
         return CpuSet.parse(text)
     except ValueError as error:
         raise WrongUsage(f"{option} {text}: {error}", hint="a list such as 0-1,112-113 is wanted") from error
-
-
-def _number(option: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal()) or len(text) > 6:
-        raise WrongUsage(f"{option} {text}: a whole number is wanted")
-    return int(text)
 
 
 def _amount(option: str, text: str | None) -> Quantity | None:

@@ -50,6 +50,7 @@ _SIGNALS = {
     "containerfs.available": 29,
     "containerfs.inodesFree": 29,
 }
+_MIB = 1 << 20
 _PARSE_QUANTITY = "failed to parse quantity"
 _ENDLESS = "the kubelet never"
 
@@ -275,9 +276,8 @@ def _static_policy(settings: Settings, view: KubeletView) -> Iterator[Problem]:
             message = (
                 f"{wrap}Topolgy manager single-numa-node policy is incompatible with CPUManager {name} policy option"
             )
-            yield _start(
-                "align-by-socket", message, CPU_OPTIONS, name, remedy="write topologyManagerPolicy: restricted"
-            )
+            remedy = f"take {name} out, or write topologyManagerPolicy: restricted"
+            yield _start("align-by-socket", message, CPU_OPTIONS, name, remedy=remedy)
         if view.sockets > len(view.nodes):
             message = f"{wrap}Align by socket is not compatible with hardware where number of sockets are more than "
             yield _start("align-by-socket", message + "number of NUMA", CPU_OPTIONS, name, remedy=f"take {name} out")
@@ -343,7 +343,7 @@ def _memory_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
                 "reserved-memory-sum",
                 message + "determined by Node Allocatable feature",
                 "reservedMemory",
-                remedy=_sum_remedy(name, have, want),
+                remedy=_sum_remedy(settings, view, name, have, want),
             )
     for position, (_, limits) in enumerate(settings.reserved_memory):
         for name, amount in limits.items():
@@ -359,16 +359,34 @@ def _memory_manager(settings: Settings, view: KubeletView) -> Iterator[Problem]:
         yield _start("reserved-memory-missing", message, "reservedMemory")
 
 
-def _sum_remedy(name: str, have: Quantity, want: Quantity) -> str:
+def _sum_remedy(settings: Settings, view: KubeletView, name: str, have: Quantity, want: Quantity) -> str:
     if name != "memory":
         return f"take {name} out of reservedMemory: huge pages cannot be reserved"
     if want.value.denominator != 1:
         return "write kubeReserved, systemReserved and evictionHard memory.available in whole bytes"
+    if not want:
+        return "take the memory out of reservedMemory: nothing is kept by kubeReserved, systemReserved and evictionHard"
     by = abs(have.value - want.value)
     return (
-        f"make the memory in reservedMemory {want} in all, {by} bytes {'less' if want < have else 'more'}: "
-        "kubeReserved + systemReserved + evictionHard memory.available"
+        f"write reservedMemory: {_divided(settings, view, want)}: in all {want}, {by} bytes "
+        f"{'less' if want < have else 'more'}, which is kubeReserved + systemReserved + evictionHard memory.available"
     )
+
+
+def _divided(settings: Settings, view: KubeletView, total: Quantity) -> str:
+    """A reservedMemory with this sum, on the NUMA nodes that have a part now, else on those of the reserved CPUs."""
+    now = [node for node, limits in settings.reserved_memory if "memory" in limits]
+    reserved = settings.listed_cpus or CpuSet()
+    near = [node.id for node in view.nodes if node.cpus & reserved]
+    nodes = list(dict.fromkeys(now)) or near or [node.id for node in view.nodes[:1]] or [0]
+    part = total.whole // len(nodes) // _MIB * _MIB
+    parts = [total.whole - part * (len(nodes) - 1), *[part] * (len(nodes) - 1)]
+    entries = (
+        f"{{numaNode: {node}, limits: {{memory: {Quantity(amount, 'BinarySI')}}}}}"
+        for node, amount in zip(nodes, parts, strict=True)
+        if amount
+    )
+    return f"[{', '.join(entries)}]"
 
 
 def _allocatable(settings: Settings, view: KubeletView) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from numalign.checks.answer import Answer
 from numalign.checks.finding import Finding
 from numalign.words import printable
 
-__all__ = ["text"]
+__all__ = ["text", "unread"]
 
 _SUITE = "numalign verify"
 _CLASS = "numalign.verify"
@@ -42,6 +42,20 @@ def text(answer: Answer) -> str:
             SubElement(properties, "property", name=name, value=printable(value))
     for outcome in report.checks:
         _case(suite, answer, outcome)
+    return _document(root)
+
+
+def unread(message: str, hint: str | None) -> str:
+    """The suite of a verify that could not begin: one case with an error, so that what reads it fails."""
+    numbers = {"tests": "1", "failures": "0", "errors": "1"}
+    root = Element("testsuites", {"name": _SUITE, **numbers})
+    suite = SubElement(root, "testsuite", {"name": _SUITE, **numbers})
+    case = SubElement(suite, "testcase", name="verify", classname=_CLASS)
+    SubElement(case, "error", message=printable(message), type="CannotRead").text = printable(hint or "")
+    return _document(root)
+
+
+def _document(root: Element) -> str:
     indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
 

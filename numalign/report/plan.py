@@ -18,6 +18,9 @@ from numalign.words import count, device_list, printable, size
 __all__ = ["draw", "draw_shares"]
 
 _INDENT = 10
+_MEMORY = (
+    "memory: what the kubelet, the system, eviction and huge pages leave of a NUMA node, rounded down for each GPU"
+)
 
 
 def draw(console: Console, plan: Plan) -> None:
@@ -105,9 +108,11 @@ def _limits(table: ShareTable) -> list[str]:
     memory = f", {size(most.memory_bytes)}" if most.memory_bytes is not None else ""
     gpus = f", {count(most.gpus, 'GPU')}" if most.gpus else ""
     lines = [f"largest container: {count(most.cpus, 'CPU')}{memory}{gpus}"]
+    if any(row.memory_bytes for row in table.shares):
+        lines.append(_MEMORY)
     if not most.cpus:
         wanted = f"they come in steps of {table.step}, and no NUMA node has so many left"
-        lines = [f"no container can have exclusive CPUs: {wanted} (--option full-pcpus-only=false: any number)"]
+        lines[0] = f"no container can have exclusive CPUs: {wanted} (--option full-pcpus-only=false: any number)"
     elif table.step > 1:
         lines.append(f"exclusive CPUs come in steps of {table.step}, the CPUs of a core")
     if table.restricted_refuses and table.policy == "restricted":

@@ -13,6 +13,7 @@ from numalign.kubelet.flags import parse_flags
 from numalign.machine import Machine
 
 HEADER = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+STATIC = 'cpuManagerPolicy: static\nreservedSystemCPUs: "0,56,112,168"\ntopologyManagerPolicy: single-numa-node\n'
 MachineOf = Callable[[str], Machine]
 
 
@@ -86,3 +87,33 @@ def test_only_options_of_the_version_are_named(minor: int, remedy: str, machine_
     text = 'cpuManagerPolicy: static\nreservedSystemCPUs: "0,112"\n'
     text += 'cpuManagerPolicyOptions: {strict-cpu-reservations: "true"}'
     assert remedies(machine_of("dgx-h100"), "policy-option-unknown", text, minor=minor) == [remedy]
+
+
+@pytest.mark.parametrize(
+    ("kept", "written"),
+    [
+        (
+            "kubeReserved: {memory: 1Gi}",
+            "[{numaNode: 0, limits: {memory: 562Mi}}, {numaNode: 1, limits: {memory: 562Mi}}]",
+        ),
+        ("reservedMemory: [{numaNode: 1, limits: {memory: 1Gi}}]", "[{numaNode: 1, limits: {memory: 100Mi}}]"),
+        ('evictionHard: {memory.available: "3"}', "[{numaNode: 0, limits: {memory: 3}}]"),
+    ],
+)
+def test_a_sum_of_reserved_memory_is_given_as_a_list_to_copy(kept: str, written: str, machine_of: MachineOf) -> None:
+    base = f"{STATIC}memoryManagerPolicy: Static\n{kept}\n"
+    (remedy,) = remedies(machine_of("dgx-h100"), "reserved-memory-sum", base, "")
+    assert remedy is not None
+    assert remedy.startswith(f"write reservedMemory: {written}: in all ")
+    unfixed = "\n".join(line for line in base.splitlines() if not line.startswith("reservedMemory"))
+    assert remedies(machine_of("dgx-h100"), "reserved-memory-sum", f"{unfixed}\nreservedMemory: {written}\n", "") == []
+
+
+def test_align_by_socket_can_also_be_taken_out(machine_of: MachineOf) -> None:
+    base = (
+        'cpuManagerPolicy: static\ncpuManagerPolicyOptions: {align-by-socket: "true"}\nreservedSystemCPUs: "0,56"\n'
+        "topologyManagerPolicy: single-numa-node\nfeatureGates: {CPUManagerPolicyAlphaOptions: true}\n"
+    )
+    assert remedies(machine_of("dgx-h100"), "align-by-socket", base, "") == [
+        "take align-by-socket out, or write topologyManagerPolicy: restricted"
+    ]

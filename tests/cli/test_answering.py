@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from junitparser import JUnitXml
 
 from numalign.checks.policy import NO_POLICY, VerifyPolicy, policy_schema, read_policy
 from numalign.cli.answering import Policy
@@ -218,3 +219,13 @@ def test_whatever_the_bytes_are_a_policy_comes_of_them_or_a_refusal(data: bytes)
     except CannotRead as error:
         said = error.message
     assert re.match("VerifyPolicy|p.yaml", said)
+
+
+def test_junit_says_in_its_file_what_could_not_be_read(run: Run, tree: Callable[[str], Path], tmp_path: Path) -> None:
+    done = run("verify", "--root", tree("dgx-h100"), "-o", "junit", "--out", "verify.xml")
+    assert (done.returncode, done.stdout) == (3, "")
+    message = done.stderr.splitlines()[0].removeprefix("numalign: ")
+    (suite,) = JUnitXml.fromfile(str(tmp_path / "verify.xml"))
+    assert (suite.tests, suite.errors, suite.failures) == (1, 1, 0)
+    assert [(case.name, case.result[0].message) for case in suite] == [("verify", message)]
+    assert message.startswith("no kubelet configuration: ")

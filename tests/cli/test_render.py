@@ -69,7 +69,7 @@ def test_a_wish_is_met_in_whole_cores(
         (("--reserved-cpu-count", "500"), 1, "--reserved-cpu-count 222"),
         (("--reserved-cores-per-numa", "99"), 1, "--reserved-cores-per-numa 55"),
         (("--reserve-on", "7"), 1, "--reserve-on takes 0, 1"),
-        (("--reserved-cpu-count", "two"), 2, "a whole number is wanted"),
+        (("--reserved-cpu-count", "two"), 2, "a whole number from 0"),
         (("--reserve-on", "a"), 2, "--reserve-on a"),
         (("--reserved-cpu-count", "2", "--reserved-cpus", "0,112"), 2, "exclude each other"),
         (("--reserved-cpus", "0,112", "--reserve-on", "0"), 2, "exclude each other"),
