@@ -35,6 +35,7 @@ format: $(INSTALLED)
 bench: $(INSTALLED)  ## whole processes beside lstopo and bare Python, and pods admitted per second
 	$(BIN)/python -m benchmarks.inspect
 	$(BIN)/python -m benchmarks.verify
+	$(BIN)/python -m benchmarks.predict
 	$(BIN)/python -m benchmarks.admission
 	$(BIN)/python -m benchmarks.render
 	if [ -e dist/numalign.pyz ]; then $(BIN)/python -m benchmarks.pyz; fi

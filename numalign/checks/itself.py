@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from numalign.checks.finding import Check, Finding, Gap
+from numalign.checks.finding import Check, Finding, Gap, Severity
 from numalign.cpuset import CpuSet
 from numalign.machine import Gpu, Machine, Nic
 from numalign.probe.itself import Given
 from numalign.words import count, few, nic_name, numa_nodes
 
 __all__ = ["SELF", "Own"]
-
-_HERE = "this container"
 
 
 class Own(NamedTuple):
@@ -53,6 +51,10 @@ class Own(NamedTuple):
         return CpuSet(device.numa_node for device in devices if device.numa_node is not None)
 
 
+def _found(id: str, severity: Severity, message: str, remedy: str | None, place: str = "this container") -> Finding:
+    return Finding(id=id, severity=severity, place=place, message=message, remedy=remedy)
+
+
 def _cpus(own: Own) -> Iterator[Finding]:
     """Its CPUs are on one NUMA node, and that is the node of its devices."""
     cpus, nodes, devices = own.given.cpus, own.cpu_nodes, own.device_nodes
@@ -60,20 +62,18 @@ def _cpus(own: Own) -> Iterator[Finding]:
     if len(nodes) > 1 and not (pinned and devices and nodes <= devices):
         what = f"it runs on CPUs {cpus} of {numa_nodes(nodes)}" if pinned else "it runs on all CPUs of the node"
         near = f"; its devices are on {numa_nodes(devices)}" if devices else ""
-        yield Finding(
-            id="self-cpus",
-            severity="error" if devices else "warning",
-            place=_HERE,
-            message=what + near,
+        yield _found(
+            "self-cpus",
+            "error" if devices else "warning",
+            what + near,
             remedy="requests and limits of whole CPUs, equal in each container of the pod, give it CPUs of its own "
             "where the kubelet has a static CPU manager; single-numa-node keeps them together",
         )
     elif devices and not nodes <= devices:
-        yield Finding(
-            id="self-cpus",
-            severity="error",
-            place=_HERE,
-            message=f"its CPUs {cpus} are on {numa_nodes(nodes)} and its devices on {numa_nodes(devices)}",
+        yield _found(
+            "self-cpus",
+            "error",
+            f"its CPUs {cpus} are on {numa_nodes(nodes)} and its devices on {numa_nodes(devices)}",
             remedy="the kubelet's topology manager keeps them together with single-numa-node or restricted",
         )
 
@@ -93,11 +93,10 @@ def _memory(own: Own) -> Iterator[Finding]:
     if far:
         everywhere = CpuSet(node.id for node in own.machine.numa_nodes if node.memory_bytes) <= nodes
         message = f"its memory may come from {numa_nodes(nodes)}, its CPUs are on {numa_nodes(own.cpu_nodes)}"
-        yield Finding(
-            id="self-memory",
-            severity="info" if everywhere else "warning",
-            place=_HERE,
-            message=message,
+        yield _found(
+            "self-memory",
+            "info" if everywhere else "warning",
+            message,
             remedy="memoryManagerPolicy: Static binds the memory of guaranteed pods" if everywhere else None,
         )
 
@@ -113,11 +112,10 @@ def _gpus(own: Own) -> Iterator[Finding]:
     nodes = CpuSet(gpu.numa_node for gpu in own.gpus if gpu.numa_node is not None)
     if len(nodes) > 1:
         where = few([f"GPU {gpu.index} on {gpu.numa_node}" for gpu in own.gpus], 8)
-        yield Finding(
-            id="self-gpus",
-            severity="error",
-            place=_HERE,
-            message=f"its {count(len(own.gpus), 'GPU')} are on {numa_nodes(nodes)}: {where}",
+        yield _found(
+            "self-gpus",
+            "error",
+            f"its {count(len(own.gpus), 'GPU')} are on {numa_nodes(nodes)}: {where}",
             remedy="numalign plan --shares says how many GPUs fit on one NUMA node",
         )
 
@@ -135,11 +133,11 @@ def _devices(own: Own) -> Iterator[Finding]:
     for variable, addresses in own.given.devices.items():
         missing = [address for address in addresses if address not in known]
         if missing:
-            yield Finding(
-                id="self-devices",
-                severity="warning",
+            yield _found(
+                "self-devices",
+                "warning",
+                f"{few(missing)}: the map has no such NIC",
                 place=variable,
-                message=f"{few(missing)}: the map has no such NIC",
                 remedy="numalign inspect lists those that there are",
             )
     nodes = CpuSet(nic.numa_node for nic in own.nics if nic.numa_node is not None)
@@ -147,11 +145,10 @@ def _devices(own: Own) -> Iterator[Finding]:
     if len(nodes | gpus) > 1 and not (gpus and nodes <= gpus):
         where = few([f"{nic_name(nic)} on {nic.numa_node}" for nic in own.nics], 8)
         beside = f"; its GPUs are on {numa_nodes(gpus)}" if gpus else ""
-        yield Finding(
-            id="self-devices",
-            severity="error",
-            place=_HERE,
-            message=f"its NICs are on {numa_nodes(nodes)}: {where}{beside}",
+        yield _found(
+            "self-devices",
+            "error",
+            f"its NICs are on {numa_nodes(nodes)}: {where}{beside}",
             remedy="a plugin with excludeTopology, or a shared RDMA plugin, takes no part in the alignment",
         )
 

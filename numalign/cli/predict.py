@@ -147,8 +147,8 @@ def prepare(
     if running or state_dir:
         from numalign.cli.running import read_running
 
-        packed = state_dir is None and host is not None and host.packed
-        beside = read_running(wanted, view, read_state(state_dir, kubelet, root), packed=packed)
+        snapshot = host if state_dir is None and host is not None and host.packed else None
+        beside = read_running(wanted, view, read_state(state_dir, kubelet, root), snapshot=snapshot)
     specs = specs or {}
     offers = _offers(found, view, beside, specs, mig_strategy)
     node = Node(

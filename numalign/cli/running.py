@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from numalign.cli.answers import SOCKET, Answers
 from numalign.errors import CannotRead
 
 if TYPE_CHECKING:
     from numalign.admission.node import Node
     from numalign.admission.occupancy import Files
     from numalign.admission.prediction import Occupancy
-    from numalign.kubelet.podresources import Allocatable, Pods
+    from numalign.kubelet.podresources import Allocatable, Method, Pods
     from numalign.kubelet.settings import Settings
     from numalign.kubelet.view import KubeletView
+    from numalign.probe.host import Host
     from numalign.probe.kubelet import State
 
 __all__ = ["Running", "read_running"]
-
-_SOCKET = "pod-resources/kubelet.sock"
 
 
 class Running(NamedTuple):
@@ -42,9 +42,9 @@ class Running(NamedTuple):
         return Occupancy(self.folder, tuple(node.state.pods), (*self.notes, *notes))
 
 
-def read_running(settings: Settings, view: KubeletView, state: State, *, packed: bool) -> Running:
-    """What runs; a snapshot (`packed`) has no API to ask. Raises CannotRead, and DoesNotHold where the kubelet does not
-    start on its files."""
+def read_running(settings: Settings, view: KubeletView, state: State, *, snapshot: Host | None) -> Running:
+    """What runs, by the state files and the API, of which a `snapshot` has the answers. Raises CannotRead, and
+    DoesNotHold where the kubelet does not start on its files."""
     from numalign.admission.occupancy import read_files
     from numalign.probe.kubelet import STATE_FILES
 
@@ -59,19 +59,18 @@ def read_running(settings: Settings, view: KubeletView, state: State, *, packed:
             hint="without --running the node is taken for empty",
         )
     files = read_files(settings, view, state.files, state.folder)
-    return Running(state.folder, files, *((None, None, ()) if packed else _ask(f"{state.folder}/{_SOCKET}")))
+    calls: tuple[Method, ...] = ("List", "GetAllocatableResources")
+    if snapshot is not None:
+        answers = Answers.recorded(snapshot, calls)
+    else:
+        answers = Answers.asked(f"{state.folder}/{SOCKET}", calls)
+    return Running(state.folder, files, *_named(answers, packed=snapshot is not None))
 
 
-def _ask(socket: str) -> tuple[Pods | None, Allocatable | None, tuple[str, ...]]:
-    """What the API answers, and why it does not."""
-    from numalign.kubelet.podresources import PodResources, PodResourcesError
-
-    pods = allocatable = None
-    try:
-        with PodResources(socket) as api:
-            pods = api.list()
-            allocatable = api.allocatable()
-    except PodResourcesError as error:
-        if pods is None:
-            return None, None, (f"pods are named by their UIDs, since the pod-resources API does not answer: {error}",)
-    return pods, allocatable, ()
+def _named(answers: Answers, *, packed: bool) -> tuple[Pods | None, Allocatable | None, tuple[str, ...]]:
+    """What the API says, and a note where the pods have no names for its silence."""
+    pods, allocatable = answers.pods(), answers.allocatable()
+    if pods is not None:
+        return pods, allocatable, ()
+    why = "" if packed else "the pod-resources API does not answer: "
+    return None, None, (f"pods are named by their UIDs, since {why}{answers.silence['List'].reason}",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,6 +65,16 @@ def answering(host: Path, answers: Answers) -> Iterator[None]:
             yield
 
 
+@contextmanager
+def address_in_root(host: Path) -> Iterator[str]:
+    """A short way to the socket's place below the root, which no link may leave."""
+    folder = os.open(host / "var/lib/kubelet/pod-resources", os.O_PATH)
+    try:
+        yield f"/proc/self/fd/{folder}/kubelet.sock"
+    finally:
+        os.close(folder)
+
+
 def test_pods_have_their_names_where_the_api_answers(run: Run, host: Path) -> None:
     answers = Answers(pods=(TRAINER, SHARED), allocatable=Allocatable((Devices("nvidia.com/gpu", ("GPU-2",), (1,)),)))
     with answering(host, answers):
@@ -95,7 +106,21 @@ def test_a_snapshot_has_what_runs(run: Run, host: Path, tmp_path: Path) -> None:
     done = run("predict", "-", "--running", "--machine", "node.tar.gz", "-o", "json", stdin=POD.encode())
     found = json.loads(done.stdout)
     assert (found["pods"][0]["verdict"], found["occupancy"]["pods"]) == ("not-now", ["uid-a", "uid-b"])
-    assert found["occupancy"]["notes"] == []
+    assert found["occupancy"]["notes"] == [
+        "pods are named by their UIDs, since the snapshot holds no answer of the pod-resources API"
+    ]
+
+
+def test_a_snapshot_has_the_answers_of_the_api_too(run: Run, host: Path, tmp_path: Path) -> None:
+    """A tree with this host's boot id is taken for the running host, whose API a snapshot asks."""
+    boot = host / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile("/proc/sys/kernel/random/boot_id", boot)
+    answers = Answers(pods=(TRAINER, SHARED), allocatable=Allocatable((Devices("nvidia.com/gpu", ("GPU-2",), (1,)),)))
+    with address_in_root(host) as address, serve(address, answers):
+        assert run("snapshot", "node.tar.gz", "--root", host).returncode == 0
+    done = run("predict", "-", "--running", "--machine", "node.tar.gz", "-o", "json", stdin=POD.encode())
+    assert json.loads(done.stdout)["occupancy"]["pods"] == ["ml/trainer", "kube-system/dns"]
 
 
 def test_a_pod_that_runs_is_not_predicted_again(run: Run, host: Path) -> None:
