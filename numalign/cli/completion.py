@@ -67,6 +67,7 @@ _VALUES: dict[str, str] = {
     "target": "numalign.render.targets:TARGETS",
     "kubernetes_version": "numalign.kubelet.versions:known_versions",
     "from_version": "numalign.kubelet.versions:known_versions",
+    "to_version": "numalign.kubelet.versions:known_versions",
     "option": "numalign.kubelet.versions:option_values",
     "only": "numalign.checks.pages:ids",
     "ignore": "numalign.checks.pages:ids",

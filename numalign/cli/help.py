@@ -26,7 +26,7 @@ GROUPS = {
 _PANELS: Mapping[str, tuple[str, ...]] = {
     "The machine": ("root", "machine", "nvml"),
     "The kubelet": (
-        *("config", "config_dir", "kubelet_flags", "state_dir", "running", "from_version", "kubernetes_version"),
+        *("config", "config_dir", "kubelet_flags", "state_dir", "running", "kubernetes_version"),
         *("kubeconfig", "node_name"),
     ),
     "Policies": ("policy", "scope", "option"),

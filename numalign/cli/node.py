@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from numalign.checks import VersionFrom
     from numalign.checks.finding import Running
-    from numalign.kubelet.document import Document
+    from numalign.kubelet.document import Document, Refused
     from numalign.kubelet.running import Invocation
     from numalign.kubelet.settings import Settings
     from numalign.kubelet.view import KubeletView
     from numalign.probe.host import Host
     from numalign.probe.kubelet import Place, Process, State
 
-__all__ = ["Configuration", "Kubelet", "Version", "effective_document", "read_configuration", "read_running"]
-__all__ += ["read_state", "refuse_unstartable", "version"]
+__all__ = ["Configuration", "Kubelet", "Version", "effective_document", "loaded_document", "read_configuration"]
+__all__ += ["read_running", "read_state", "refuse_unstartable", "version"]
 
 _SEE_VERIFY = "numalign verify says where, and what to write"
 
@@ -133,13 +133,23 @@ def read_configuration(
 def effective_document(configuration: Configuration, minor: int) -> Document:
     """The effective configuration. Raises DoesNotHold where the kubelet does not load it."""
     from numalign.kubelet.document import Refused
+
+    loaded = loaded_document(configuration, minor)
+    if isinstance(loaded, Refused):
+        place = loaded.placed(configuration.source)
+        raise DoesNotHold(f"{place}: the kubelet does not load it: {loaded.message}", hint=_SEE_VERIFY) from loaded
+    return loaded
+
+
+def loaded_document(configuration: Configuration, minor: int) -> Document | Refused:
+    """What the kubelet makes of the configuration, or why it does not load it."""
+    from numalign.kubelet.document import Refused
     from numalign.kubelet.effective import effective
 
     try:
         return effective(*configuration, minor)
     except Refused as error:
-        place = error.placed(configuration.source)
-        raise DoesNotHold(f"{place}: the kubelet does not load it: {error.message}", hint=_SEE_VERIFY) from error
+        return error
 
 
 def refuse_unstartable(document: Document, settings: Settings, view: KubeletView) -> None:

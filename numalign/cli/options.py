@@ -160,6 +160,16 @@ COMMANDS: tuple[Command, ...] = (
         file="--kubernetes-version",
     ),
     Command(
+        ("kubelet", "upgrade"),
+        "numalign.cli.upgrade:upgrade",
+        "what changes for a node with another version",
+        (
+            "numalign kubelet upgrade --from 1.31 --to 1.34 # for this host's kubelet",
+            "numalign kubelet upgrade --from 1.31 --to 1.34 --config kubelet.yaml",
+        ),
+        file="--config",
+    ),
+    Command(
         ("checks", "list"),
         "numalign.cli.checks:list_checks",
         "the checks that verify makes, a line each",
@@ -401,6 +411,12 @@ OPTIONS: dict[str, Option] = {
         ("--kubernetes-version",), "The version whose rules hold, such as 1.33 [default: 1.36].", metavar="VERSION"
     ),
     **dict.fromkeys(("verify.kubernetes_version", "predict.kubernetes_version", "kubelet.kubernetes_version"), _JUDGED),
+    "from_version": Option(
+        ("--from",), "The version that the node runs, such as 1.31 [default: its kubelet's].", metavar="VERSION"
+    ),
+    "to_version": Option(
+        ("--to",), "The version that it is to run [default: 1.37, the newest that is known].", metavar="VERSION"
+    ),
     "config": Option(
         ("--config",),
         "The KubeletConfiguration to verify [default: that of the node's kubelet, else /var/lib/kubelet/config.yaml].",

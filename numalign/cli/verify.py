@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numalign.cli.answering import Policy, Seen, Wishes, answered
 from numalign.cli.expected import read_expected
-from numalign.cli.node import Configuration, Kubelet, read_configuration, read_running, read_state, version
+from numalign.cli.node import Kubelet, loaded_document, read_configuration, read_running, read_state, version
 from numalign.cli.resources import read_resources
 from numalign.cli.source import load
 from numalign.errors import WrongUsage
@@ -14,7 +14,6 @@ from numalign.errors import WrongUsage
 if TYPE_CHECKING:
     from numalign.checks import Report
     from numalign.checks.finding import Expected
-    from numalign.kubelet.document import Document, Refused
     from numalign.kubelet.settings import Settings
     from numalign.machine import Machine
     from numalign.probe.host import Host
@@ -130,7 +129,7 @@ def _of_the_node(
         return judge_node(structs.replace(node, running=read_running(kubelet, (), {}, root)))
     minor, told_by = version(named.kubernetes_version, kubelet)
     configuration = read_configuration(named.config, named.config_dir, named.kubelet_flags, kubelet, root)
-    loaded = _loaded(configuration, minor)
+    loaded = loaded_document(configuration, minor)
     values = {} if isinstance(loaded, Refused) else loaded.values
     own = configuration.files if not (named.config or named.config_dir) else ()
     node = structs.replace(
@@ -185,14 +184,3 @@ def _of_itself(machine: Machine) -> Report:
     from numalign.probe.itself import read_given
 
     return judge_self(Own(machine, read_given(os.environ)))
-
-
-def _loaded(configuration: Configuration, minor: int) -> Document | Refused:
-    """What the kubelet makes of the configuration, or why it does not load it."""
-    from numalign.kubelet.document import Refused
-    from numalign.kubelet.effective import effective
-
-    try:
-        return effective(*configuration, minor)
-    except Refused as error:
-        return error

@@ -9,11 +9,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from numalign.checks import Container, Report
-from numalign.checks.finding import SEVERITIES
+from numalign.checks.finding import SEVERITIES, Finding
 from numalign.report.text import style_of
 from numalign.words import count, printable
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_finding"]
 
 _PLURALS = {"error": "errors", "warning": "warnings", "info": "info"}
 _MOST_REASONS = 3
@@ -32,12 +32,7 @@ def draw(console: Console, report: Report) -> None:
         shown[finding.id] += 1
         if shown[finding.id] > _MOST_OF_ONE:
             continue
-        head = Text(f"{finding.severity:<9}", style=style_of(finding.severity))
-        head.append(f"{finding.id}  {printable(finding.place)}", style="none")
-        console.print(head)
-        console.print(Padding(Text(printable(finding.message)), (0, 0, 0, 9)))
-        if finding.remedy:
-            console.print(Padding(Text(printable(finding.remedy)), (0, 0, 0, 9)))
+        draw_finding(console, finding)
         if shown[finding.id] == _MOST_OF_ONE and found[finding.id] > _MOST_OF_ONE:
             more = found[finding.id] - _MOST_OF_ONE
             console.print(Padding(Text(f"and {more} more of {finding.id}, which -o json has"), (0, 0, 0, 9)))
@@ -49,6 +44,16 @@ def draw(console: Console, report: Report) -> None:
         console.print(Text(printable(line)))
     if report.findings:
         console.print(Text("numalign checks show ID explains each"))
+
+
+def draw_finding(console: Console, finding: Finding) -> None:
+    """A finding with its place, what was seen and what to do."""
+    head = Text(f"{finding.severity:<9}", style=style_of(finding.severity))
+    head.append(f"{finding.id}  {printable(finding.place)}", style="none")
+    console.print(head)
+    console.print(Padding(Text(printable(finding.message)), (0, 0, 0, 9)))
+    if finding.remedy:
+        console.print(Padding(Text(printable(finding.remedy)), (0, 0, 0, 9)))
 
 
 def _given(container: Container) -> str:
