@@ -6,7 +6,7 @@ import os
 import sys
 
 from numalign import __version__
-from numalign.cli import quick
+from numalign.cli import progress, quick
 from numalign.errors import NumalignError
 
 __all__ = ["run"]
@@ -26,7 +26,8 @@ _OTHERWISE: dict[tuple[str, ...], list[str]] = {
 def run(words: list[str]) -> int:
     """Runs a command line (without the program's name) and gives its exit status."""
     try:
-        status = _call(words)
+        with progress.shown():
+            status = _call(words)
         if sys.stdout is not None:
             sys.stdout.flush()
         return status

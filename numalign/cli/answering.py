@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from numalign.cli import progress
 from numalign.cli.files import emit, emit_document, read_file
 from numalign.cli.source import open_host
 from numalign.errors import CannotRead, NumalignError, WrongUsage
@@ -137,29 +137,8 @@ def _waited(wishes: Wishes, wait: float, look: Callable[[], Answer]) -> Answer:
     from numalign.cli.waiting import until
     from numalign.probe.watch import Watch
 
-    with contextlib.closing(Watch(open_host(wishes.root or "/"))) as watch, _progress(wait) as tell:
-        return until(look, wait, watch, tell)
-
-
-@contextlib.contextmanager
-def _progress(wait: float) -> Iterator[Callable[[str], None]]:
-    """Says on a terminal what is waited for, in one line, which is gone in the end."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda missing: None
-        return
-    from numalign.words import printable
-
-    begin = time.monotonic()
-
-    def tell(missing: str) -> None:
-        line = f"waiting, {time.monotonic() - begin:.0f} of {wait:g} s: {printable(missing)}"
-        width = max(os.get_terminal_size(sys.stderr.fileno()).columns or 80, 20) - 1
-        print(f"\r\x1b[K{line[:width]}", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield tell
-    finally:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    with contextlib.closing(Watch(open_host(wishes.root or "/"))) as watch:
+        return until(look, wait, watch, lambda missing: progress.hold(f"waiting ({wait:g} s at most): {missing}"))
 
 
 def _policy(wishes: Wishes) -> Policy:

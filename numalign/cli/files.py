@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from numalign.cli import progress
 from numalign.errors import CannotRead
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ MAX_BYTES = 64 << 20
 
 def read_file(path: str, limit: int = MAX_BYTES) -> bytes:
     """The file's bytes (`-`: standard input). Raises CannotRead: unreadable, or more than `limit` bytes."""
+    progress.say("reading standard input" if path == "-" else f"reading {path}")
     try:
         if path == "-":
             data = _standard_input(limit)
@@ -40,6 +42,8 @@ def read_file(path: str, limit: int = MAX_BYTES) -> bytes:
 @cache
 def _standard_input(limit: int) -> bytes:
     """What is read from standard input, of which there is only one reading."""
+    if sys.stdin.isatty():
+        progress.end()  # who types sees what is waited for
     return sys.stdin.buffer.read(limit + 1)
 
 
@@ -83,6 +87,7 @@ def write_file(path: str, data: bytes, mode: int | None = None) -> None:
 
 def emit(data: bytes, out: str | None, mode: int | None = None) -> None:
     """Prints a document to standard output, or writes it to the file `out`, if new with `mode`. Raises CannotRead."""
+    progress.end()
     if out is not None and out != "-":
         write_file(out, data, mode)
         return

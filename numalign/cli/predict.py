@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from numalign.cli import progress
 from numalign.cli.files import emit_document, read_file
 from numalign.cli.node import Kubelet, effective_document, read_configuration, read_state, refuse_unstartable, version
 from numalign.cli.source import load
 from numalign.errors import WrongUsage
+from numalign.words import count as count_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,6 +70,7 @@ def predict(
         machine=machine,
         nvml=nvml,
     )
+    progress.say(f"admitting {count_of(len(pods), 'pod')}{' again and again' if count else ''}")
     report = ready.predict(pods, skipped=skipped, counting=count)
     if output in ("svg", "html"):
         from numalign.cli.pictures import emit_picture

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from numalign.cli import progress
 from numalign.cli.files import emit, read_file
 from numalign.cli.node import Kubelet, read_configuration, read_running, read_state, version
 from numalign.cli.resources import read_resources
@@ -35,6 +36,7 @@ def snapshot(
 
     file = _one_file(file, out)
     _refuse_other_files(file)
+    progress.say("reading everything that the commands read")
     recorder = record(root or "/", nvml_mode(nvml))
     if redact:
         from numalign.probe.redact import redact as take_out
@@ -42,6 +44,7 @@ def snapshot(
         take_out(recorder)  # and the kubelet's files are not recorded, since anything can stand in them
     else:
         _record_kubelet(recorder)
+    progress.say(f"packing {len(recorder.files)} files")
     data = pack(recorder)
     emit(data, file)
     if file != "-":

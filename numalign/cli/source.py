@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from numalign.cli import progress
 from numalign.cli.files import read_file
 from numalign.errors import CannotRead, WrongUsage
 from numalign.machine import API_VERSION, Machine, contradiction, decode
@@ -35,6 +36,7 @@ def load(root: str | None, machine: str | None, nvml: str = "auto") -> tuple[Mac
 
     if machine is None:
         host = open_host(root or "/")
+        progress.say("reading the machine")
         return probe(host, nvml_mode(nvml)), host
     if root is not None and root != os.environ.get("NUMALIGN_ROOT"):
         raise WrongUsage("--root and --machine name two machines", hint="leave one of them out")
@@ -51,6 +53,7 @@ def read_machine(file: str, option: str, nvml: str = "auto") -> tuple[Machine, H
         raise CannotRead(f"{option} {file} is a directory", hint=hint)
     data = read_file(file)
     name = "standard input" if file == "-" else file
+    progress.say(f"reading the machine in {name}")
     if is_archive(data[:512]):
         snapshot = unpack(data, name)
         return probe(snapshot, nvml_mode(nvml)), snapshot

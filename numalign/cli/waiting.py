@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from numalign.cli import progress
 from numalign.errors import CannotRead, WrongUsage
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def deadline(allowed: float, status: int, *, on_stdout: bool) -> Iterator[None]:
 
     def watch() -> None:
         if not done.wait(allowed):
+            progress.end()
             where = _reading(sys._current_frames().get(main))
             words = f"verify did not end within {allowed:g} s{where} (--timeout allows more)"
             _say_last(f"{words}\n" if on_stdout else f"numalign: {words}\n", _STDOUT if on_stdout else _STDERR)

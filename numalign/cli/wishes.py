@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from numalign.cli import progress
 from numalign.cli.numbers import whole_number
 from numalign.cli.source import load_machine
 from numalign.cpuset import CpuSet
@@ -59,6 +60,7 @@ def planned(root: str | None, machine: str | None, nvml: str, wishes: Mapping[st
     Raises WrongUsage, CannotRead or DoesNotHold.
     """
     found = load_machine(root, machine, nvml)
+    progress.say("planning")
     return found, make_plan(found, plan_wishes(**wishes))
 
 
