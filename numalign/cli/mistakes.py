@@ -42,6 +42,7 @@ _ELSEWHERE: dict[str, tuple[str, ...]] = {
 _FLAGS: dict[str, str] = {
     # an option that is none of ours -> what does it
     "-o": "--out FILE writes to a file",
+    "--format": "-o chooses the form, where a command has several",
     "--install-completion": "numalign completion --help says how a shell learns the commands",
     "--show-completion": "numalign completion bash prints it, and so for zsh and fish",
 }
@@ -79,13 +80,34 @@ def _no_command(words: list[str]) -> WrongUsage:
 
 
 def _another_option(command: Command, words: list[str]) -> WrongUsage | None:
-    """An option that means something else to other tools."""
-    known = {flag for row in options_of(command).values() for flag in row.flags}
-    for word in words[len(command.words) :]:
-        flag = word[:2] if not word.startswith("--") else word
-        if flag in _FLAGS and flag not in known:
-            return WrongUsage(f"numalign {' '.join(command.words)} has no option {flag}", hint=_FLAGS[flag])
+    """The first option that the command does not have, with those that are nearest."""
+    takes = {flag: row.takes != "flag" for row in options_of(command).values() for flag in row.flags}
+    rest = iter(words[len(command.words) :])
+    for word in rest:
+        if word == "--":
+            return None
+        if word == "-" or not word.startswith("-"):
+            continue
+        flag, equals, _ = word.partition("=") if word.startswith("--") else (word[:2], word[2:], "")
+        if flag not in takes:
+            called = f"numalign {' '.join(command.words)}"
+            return WrongUsage(
+                f"{called} has no option {flag}", hint=_instead(flag, [*takes]) or f"{called} --help has all"
+            )
+        if takes[flag] and not equals:
+            next(rest, None)
     return None
+
+
+def _instead(flag: str, known: list[str]) -> str | None:
+    """What an option that is none is most likely meant for."""
+    if flag in _FLAGS:
+        return _FLAGS[flag]
+    from difflib import get_close_matches
+
+    begun = [other for other in known if len(flag) > 3 and (other.startswith(flag) or other.endswith(flag[1:]))]
+    near = begun or get_close_matches(flag, known, n=2, cutoff=0.7)
+    return f"did you mean {' or '.join(near)}?" if near else None
 
 
 def _named_without_option(command: Command, place: int, words: list[str]) -> WrongUsage:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numalign.cli.files import emit, read_file
 from numalign.cli.source import load_machine
 from numalign.errors import CannotRead, WrongUsage
+from numalign.report.screen import is_terminal
 from numalign.words import printable
 
 if TYPE_CHECKING:
@@ -164,7 +165,10 @@ def _difference(old: bytes, new: bytes, path: str) -> bytes:
     if b"\0" in old:
         return f"Binary file {path} differs from what numalign writes\n".encode()
     before, after = (text.decode("utf-8", "replace").splitlines(keepends=True) for text in (old, new))
-    lines = unified_diff(before, after, fromfile=path, tofile=f"{path} (rendered)")
+    lines = list(unified_diff(before, after, fromfile=path, tofile=f"{path} (rendered)"))
+    if is_terminal(sys.stdout):
+        # what stands in a file must not steer the terminal; a pipe gets a patch that applies
+        lines = [f"{printable(line[:-1])}\n" if line.endswith("\n") else printable(line) for line in lines]
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     ).encode()

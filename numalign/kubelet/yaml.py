@@ -216,6 +216,11 @@ def _made(text: str, source: str, make: Callable[[str, str], T]) -> T:
         place = (before.count("\n") + 1, error.position - before.rfind("\n"))
         raise NoYaml(source, place, "yaml: control characters are not allowed") from error
     except (YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, ValueError) and is_json(text):
+            value = str(error).rpartition(": ")[2]
+            raise CannotRead(
+                f"{source}: it begins with a brace and so is read as JSON, in which {value} is no value"
+            ) from error
         raise CannotRead(f"{source}: no YAML: {str(error).strip().partition(chr(10))[0] or 'too deep'}") from error
 
 

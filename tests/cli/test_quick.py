@@ -113,18 +113,28 @@ def test_no_hint_writes_over_a_file_that_is_there(run: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "option"),
+    ("words", "command", "option", "hint"),
     [
-        (("render", "kubelet-config", "--config", "config.yaml"), "--config"),
-        (("verify", "--format", "json"), "--format"),
-        (("kubelet", "features", "--version=1.36", "1.36"), "--version"),
-        (("render", "pod", "-x", "json"), "-x"),
+        (
+            ("render", "kubelet-config", "--config", "config.yaml"),
+            2,
+            "--config",
+            "numalign render kubelet-config --help has all",
+        ),
+        (("verify", "--format", "json"), 1, "--format", "-o chooses the form, where a command has several"),
+        (("verify", "--conf", "a.yaml"), 1, "--conf", "did you mean --config or --config-dir?"),
+        (("inspect", "--machine", "-x", "--ouput", "json"), 1, "--ouput", "did you mean --output or --out?"),
+        (("kubelet", "features", "--version=1.36", "1.36"), 2, "--version", "did you mean --kubernetes-version?"),
+        (("render", "pod", "-x", "json"), 2, "-x", "numalign render pod --help has all"),
     ],
 )
-def test_an_option_that_is_none_is_the_mistake_and_not_its_value(words: tuple[str, ...], option: str, run: Run) -> None:
+def test_an_option_that_is_none_is_the_mistake_and_not_its_value(
+    words: tuple[str, ...], command: int, option: str, hint: str, run: Run
+) -> None:
     done = run(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"No such option: {option}" in done.stderr
+    assert done.stderr.splitlines()[0] == f"numalign: numalign {' '.join(words[:command])} has no option {option}"
+    assert done.stderr.splitlines()[1].strip() == hint
 
 
 def test_checks_alone_lists_them(run: Run) -> None:
