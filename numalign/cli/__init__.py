@@ -80,6 +80,7 @@ def _call(words: list[str]) -> int:
 
 def _say(text: str, status: int = 0) -> int:
     from numalign.cli.files import emit
+    from numalign.report.screen import encoded
 
-    emit(text.encode(), None)
+    emit(encoded(text, sys.stdout), None)
     return status

@@ -9,7 +9,7 @@ from textwrap import wrap
 
 from numalign.cli.files import emit
 from numalign.errors import WrongUsage
-from numalign.report.screen import columns
+from numalign.report.screen import columns, encoded
 
 __all__ = ["list_checks", "show"]
 
@@ -24,12 +24,13 @@ def list_checks(*, out: str | None = None) -> int:
 
     names = ids()
     indent = max(map(len, names)) + 2
-    width = columns(None if out else sys.stdout)
+    stream = None if out else sys.stdout
+    width = columns(stream)
     lines = []
     for id in names:
         summary = (page(id) or "").splitlines()[2]
         lines += wrap(summary, max(width, 2 * indent), initial_indent=id.ljust(indent), subsequent_indent=" " * indent)
-    emit(("\n".join(lines) + "\n").encode(), out)
+    emit(encoded("\n".join(lines) + "\n", stream), out)
     return 0
 
 
@@ -45,8 +46,9 @@ def show(check: str, *, out: str | None = None) -> int:
         raise WrongUsage(
             f"there is no check {check}", hint=f"did you mean {near[0]}?" if near else "numalign checks list has them"
         )
-    width = columns(None if out else sys.stdout)
-    emit((text if width >= _WIDTH_OF_PAGES else "\n".join(_refolded(text, width))).encode(), out)
+    stream = None if out else sys.stdout
+    width = columns(stream)
+    emit(encoded(text if width >= _WIDTH_OF_PAGES else "\n".join(_refolded(text, width)), stream), out)
     return 0
 
 

@@ -12,8 +12,8 @@ from numalign.admission.explain import Need, amount
 from numalign.admission.prediction import Container, NodeLeft, PodPrediction, Prediction
 from numalign.cpuset import CpuSet
 from numalign.kubelet.settings import is_memory
-from numalign.report.text import plain_table, wrapped
-from numalign.words import count, few, printable, size
+from numalign.report.text import fits, plain_table, wrapped
+from numalign.words import count, few, folded, printable, size
 
 __all__ = ["draw"]
 
@@ -71,29 +71,52 @@ def _aligned(containers: Sequence[Container]) -> str:
 
 
 def _containers(console: Console, containers: Sequence[Container]) -> None:
+    """What each container got, in a table; a container below the other where the terminal has no room for it."""
     l3 = any(each.l3_groups for each in containers)
-    table = plain_table(
-        ("container", "left"),
-        ("CPUs", "left"),
-        ("cores", "right"),
-        ("NUMA", "left"),
-        *([("L3", "left")] if l3 else []),
-        ("devices", "left"),
-        ("memory", "left"),
-        ("hint", "left"),
-    )
-    for each in containers:
-        table.add_row(
-            printable(f"{each.name} (init)" if each.init else each.name),
-            "shared pool" if each.cpus is None else wrapped(each.cpus, max(console.width // 4, 20)),
-            str(each.cores) if each.cpus else "–",
-            str(CpuSet(each.numa_nodes)) if each.cpus else "–",
-            *([str(CpuSet(each.l3_groups)) or "–"] if l3 else []),
-            printable(", ".join(_devices(each)) or "–"),
-            ", ".join(_memory(each)) or "–",
-            _hint(each),
-        )
+    columns = [("container", "left"), ("CPUs", "left"), ("cores", "right"), ("NUMA", "left"), ("L3", "left")]
+    columns += [("devices", "left"), ("memory", "left"), ("hint", "left")]
+    shown = [column for column in columns if l3 or column[0] != "L3"]
+    rows = [_container_row(each, l3=l3) for each in containers]
+    if not fits([[head for head, _ in shown], *rows], console.width - 2):
+        for each in containers:
+            _below(console, each)
+        return
+    table = plain_table(*shown)
+    for row in rows:
+        table.add_row(*row)
     console.print(Padding(table, _INDENT))
+
+
+def _container_row(each: Container, *, l3: bool) -> list[str]:
+    return [
+        _container_name(each),
+        "shared pool" if each.cpus is None else str(each.cpus),
+        str(each.cores) if each.cpus else "–",
+        str(CpuSet(each.numa_nodes)) if each.cpus else "–",
+        *([str(CpuSet(each.l3_groups)) or "–"] if l3 else []),
+        printable(", ".join(_devices(each)) or "–"),
+        ", ".join(_memory(each)) or "–",
+        _hint(each),
+    ]
+
+
+def _below(console: Console, each: Container) -> None:
+    """A container's name, and below it what it got, part by part."""
+    console.print(Padding(Text(_container_name(each)), _INDENT))
+    parts = ["shared pool"]
+    if each.cpus:
+        listed = wrapped(each.cpus, console.width - 9)
+        parts = [f"CPUs {listed}", count(each.cores, "core"), f"NUMA {CpuSet(each.numa_nodes)}"]
+        parts += [f"L3 {CpuSet(each.l3_groups)}"] if each.l3_groups else []
+    parts += [printable(device) for device in _devices(each)]
+    parts += [f"memory {memory}" for memory in _memory(each)]
+    parts += [f"hint {_hint(each)}"] if each.hint is not None else []
+    for line in folded(" · ".join(parts), console.width - 4):
+        console.print(Padding(Text(line), (0, 0, 0, 4)))
+
+
+def _container_name(each: Container) -> str:
+    return printable(f"{each.name} (init)" if each.init else each.name)
 
 
 def _devices(container: Container) -> Iterator[str]:
@@ -126,33 +149,38 @@ def _hint(container: Container) -> str:
 
 
 def _needs(console: Console, needs: Sequence[Need], *, one_node: bool) -> None:
-    """What is needed and free; how many NUMA nodes wide it is where a pod may be on several (not `one_node`)."""
+    """What is needed and free; how many NUMA nodes wide it is where a pod may be on several (not `one_node`). NUMA
+    nodes stand beside each other where there is room for them."""
     nodes = sorted({node for need in needs for node in need.free})
-    wide = len(nodes) <= _MOST_NODES
     container = needs[0].container
-    widths = not one_node and any(need.width is not None for need in needs)
-    table = plain_table(
-        (f"container {printable(container)}" if container else "whole pod", "left"),
-        ("needs", "right"),
-        *([(f"NUMA {node}", "right") for node in nodes] if wide else [("free", "left")]),
-        *([("held to need", "left"), ("needs", "left")] if widths else []),
-    )
-    for need in needs:
-        cells = [f"{amount(need.resource, need.free[node])} free" for node in nodes]
-        cells = [
-            cell
-            if not one_node or need.free[node] >= need.needed
-            else f"{cell}, {amount(need.resource, need.needed - need.free[node])} too few"
-            for node, cell in zip(nodes, cells, strict=True)
-        ]
-        if is_memory(need.resource):
-            cells = [cell.replace("too few", "too little") for cell in cells]
-        if not wide:
-            cells = [_grouped(need)]
-        if widths:
-            cells += [_wide(need.width), _wide(need.fewest)]
-        table.add_row(printable(need.resource), amount(need.resource, need.needed), *cells)
+    title = f"container {printable(container)}" if container else "whole pod"
+    widths = ["held to need", "needs"] if not one_node and any(need.width is not None for need in needs) else []
+    heads = [title, "needs", *(f"NUMA {node}" for node in nodes), *widths]
+    rows = [_need_row(need, [_free(need, node, one_node=one_node) for node in nodes], widths) for need in needs]
+    columns: list[tuple[str, str]] = [(title, "left"), ("needs", "right")]
+    if len(nodes) <= _MOST_NODES and fits([heads, *rows], console.width - 2):
+        columns += [(f"NUMA {node}", "right") for node in nodes]
+    else:
+        rows = [_need_row(need, [_grouped(need)], widths) for need in needs]
+        columns.append(("free", "left"))
+    table = plain_table(*columns, *((head, "left") for head in widths))
+    for row in rows:
+        table.add_row(*row)
     console.print(Padding(table, _INDENT))
+
+
+def _need_row(need: Need, free: list[str], widths: list[str]) -> list[str]:
+    wide = [_wide(need.width), _wide(need.fewest)] if widths else []
+    return [printable(need.resource), amount(need.resource, need.needed), *free, *wide]
+
+
+def _free(need: Need, node: int, *, one_node: bool) -> str:
+    """`1 free`; `24 free, 8 too few` where it has to be on one NUMA node."""
+    free = f"{amount(need.resource, need.free[node])} free"
+    if not one_node or need.free[node] >= need.needed:
+        return free
+    little = "little" if is_memory(need.resource) else "few"
+    return f"{free}, {amount(need.resource, need.needed - need.free[node])} too {little}"
 
 
 def _wide(number: int | None) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TextIO
 
-__all__ = ["columns", "is_terminal", "shows_colours"]
+__all__ = ["columns", "encoded", "is_terminal", "shows_colours"]
 
 _MOST = 10_000
+_ASCII = str.maketrans({"·": "-", "×": "x", "–": "-", "…": "...", "│": "|", "├": "|", "└": "`", "─": "-", "›": ">"})
 _NARROWEST = 60
 """Below this the terminal breaks the lines itself."""
 
@@ -33,3 +34,12 @@ def columns(stream: TextIO | None, otherwise: int = _MOST) -> int:
         return max(os.get_terminal_size(stream.fileno()).columns or 80, _NARROWEST)
     except OSError:
         return 80
+
+
+def encoded(text: str, stream: TextIO | None) -> bytes:
+    """The text as a stream takes it (None: a file, in UTF-8), with what it cannot write in ASCII."""
+    encoding = (stream.encoding if stream is not None else None) or "utf-8"
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "replace")

@@ -10,11 +10,10 @@ from typing import TypeVar
 
 from rich.console import Console
 
-from numalign.report.screen import columns, shows_colours
+from numalign.report.screen import columns, encoded, shows_colours
 
 __all__ = ["drawn", "show"]
 
-_ASCII = str.maketrans({"·": "-", "×": "x", "–": "-", "…": "...", "│": "|", "├": "|", "└": "`", "─": "-", "›": ">"})
 
 _TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)\n")
 """Spaces that end a line, before what switches its colours off."""
@@ -28,8 +27,7 @@ def show(
     """Draws the document and hands the text to `emit`: for the terminal, or for the file `out` in UTF-8."""
     stream = sys.stdout if out is None else None
     text = drawn(draw, document, columns(stream), coloured=shows_colours(stream))
-    printed = sys.stdout.encoding if out is None and sys.stdout is not None else None
-    emit(_encoded(text, printed or "utf-8"), out)
+    emit(encoded(text, stream), out)
 
 
 def drawn(draw: Callable[[Console, T], None], document: T, width: int, *, coloured: bool = False) -> str:
@@ -47,10 +45,3 @@ def drawn(draw: Callable[[Console, T], None], document: T, width: int, *, colour
     )
     draw(console, document)
     return _TRAILING.sub(r"\1\n", text.getvalue())
-
-
-def _encoded(text: str, encoding: str) -> bytes:
-    try:
-        return text.encode(encoding)
-    except UnicodeEncodeError:
-        return text.translate(_ASCII).encode(encoding, "replace")

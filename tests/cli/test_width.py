@@ -118,9 +118,40 @@ def test_the_terminals_width_and_colours_hold(tree: Tree) -> None:
 
 
 def test_a_terminal_without_unicode_gets_none(tree: Tree) -> None:
-    for words in (["inspect"], ["inspect", "-o", "tree"], ["plan", "--shares"]):
-        written = on_terminal(
-            [*words, "--root", str(tree("dgx-h100"))], 80, PYTHONUTF8="0", LC_ALL="C", PYTHONCOERCECLOCALE="0"
-        )
+    root = ["--root", str(tree("dgx-h100"))]
+    own = (["verify", "--help"], ["checks", "list"], ["checks", "show", "shared-cores"])
+    for words in (["inspect", *root], ["inspect", "-o", "tree", *root], ["plan", "--shares", *root], *own):
+        written = on_terminal(words, 80, PYTHONUTF8="0", LC_ALL="C", PYTHONCOERCECLOCALE="0")
         assert written.isascii()
-        assert "?" not in written
+        assert words in own or "?" not in written
+
+
+PODS = """\
+kind: Pod
+apiVersion: v1
+metadata: {name: mixed}
+spec:
+  initContainers:
+    - {name: prepare, resources: {limits: {cpu: 2, memory: 2Gi}}}
+  containers:
+    - {name: inference-server, resources: {limits: {cpu: 10, memory: 20Gi, nvidia.com/gpu: 1}}}
+    - {name: side-car-with-a-name, resources: {limits: {cpu: 2, memory: 1Gi}}}
+---
+kind: Pod
+apiVersion: v1
+metadata: {name: large}
+spec: {containers: [{name: main, resources: {limits: {cpu: 60, memory: 900Gi, nvidia.com/gpu: 8}}}]}
+"""
+
+
+@pytest.mark.parametrize("policy", ["single-numa-node", "restricted", "best-effort"])
+@pytest.mark.parametrize("name", ["dgx-h100", "dgx-a100-nps4", "gb200-nvl", "sixty-four"])
+def test_a_prediction_fits_80_columns(name: str, policy: str, run: Run, tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "pods.yaml").write_text(PODS)
+    rendered = ("render", "kubelet-config", "--policy", policy, "--out", "kubelet.yaml", "--root", tree(name))
+    assert run(*rendered).returncode == 0
+    words = ("predict", "pods.yaml", "--config", "kubelet.yaml", "--root", tree(name), "--count")
+    narrow, wide = (run(*words, env={"COLUMNS": columns}).stdout for columns in ("80", "400"))
+    assert [line for line in narrow.splitlines() if len(line) > 80] == []
+    broken = {word for word in words_of(wide) - words_of(narrow) if not re.fullmatch(r"[\d–]+|free|too|few|NUMA", word)}
+    assert broken <= {"container", "devices", "cores", "CPUs", "hint", "L3"}
