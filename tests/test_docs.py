@@ -1,8 +1,9 @@
 """The commands in README.md and docs/ run as they stand and print what is shown.
 
 ```console blocks: lines that begin with `$ ` are run, what follows is their output; a line `…` stands for any lines.
-```sh blocks: every numalign command is run and must succeed. Both run beside the tree dgx-h100.
-A ```yaml block that begins with `# NAME` is the file NAME.
+```sh blocks: every numalign command is run and must succeed. Both run beside the tree dgx-h100 and the machines that
+`--root NAME` names. A ```yaml block that begins with `# NAME` is the file NAME, and what `$ cat NAME` prints in a
+```console block is that file too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests import machines
 
 CHECKOUT = Path(__file__).parent.parent
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
@@ -43,13 +46,17 @@ def matches(shown: str, printed: str) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_hold(page: Path, tree: Callable[[str], Path], tmp_path: Path) -> None:
-    (tmp_path / "dgx-h100").symlink_to(tree("dgx-h100"))
+    for name in {"dgx-h100", *re.findall(r"--root (\S+)", page.read_text())} & set(machines.names()):
+        (tmp_path / name).symlink_to(tree(name))
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     for kind, block in BLOCK.findall(page.read_text()):
         if kind == "yaml" and block.startswith("# "):
             (tmp_path / block.split()[1]).write_text(block)
     for command, shown in examples(page.read_text()):
         words = shlex.split(command, comments=True)
+        if words[0] == "cat" and shown:
+            (tmp_path / words[1]).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / words[1]).write_text(shown + "\n")
         if words[0] != "numalign":
             continue
         root = {} if {"--root", "--machine"} & set(words) else {"NUMALIGN_ROOT": str(tree("dgx-h100"))}
