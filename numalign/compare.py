@@ -18,17 +18,23 @@ __all__ = ["Difference", "Kind", "differences"]
 Kind = Literal[
     "cpu-model",
     "cpus",
+    "cpus-isolated",
     "cpus-offline",
+    "device-driver",
     "driver",
     "gpu-gone",
     "gpu-moved",
     "gpu-new",
     "gpu-replaced",
+    "huge-pages",
+    "l3",
     "link",
     "memory",
     "mig",
+    "model",
     "nic-gone",
     "nic-new",
+    "numa-distances",
     "numa-layout",
     "numa-node",
 ]
@@ -73,6 +79,19 @@ def _cpus(before: Machine, now: Machine) -> Iterator[Difference]:
     threads = [len(machine.online_cpus) / max(len(machine.cores), 1) for machine in (before, now)]
     if was == has and not offline and not online and threads[0] != threads[1]:
         yield Difference("cpus", "cores", count(len(before.cores), "core"), count(len(now.cores), "core"))
+    if before.isolated_cpus != now.isolated_cpus:
+        isolated = [str(machine.isolated_cpus) or "none" for machine in (before, now)]
+        yield Difference("cpus-isolated", "isolated CPUs", *isolated)
+    if before.online_cpus == now.online_cpus and before.l3_caches and now.l3_caches:
+        groups = [{cache.cpus for cache in machine.l3_caches} for machine in (before, now)]
+        if groups[0] != groups[1]:
+            yield Difference("l3", "L3 caches", *(_l3(machine) for machine in (before, now)))
+
+
+def _l3(machine: Machine) -> str:
+    sizes = sorted({len(cache.cpus) for cache in machine.l3_caches})
+    shared = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
+    return f"{count(len(machine.l3_caches), 'L3 cache')} of {shared} CPUs"
 
 
 def _numa_nodes(before: Machine, now: Machine) -> Iterator[Difference]:
@@ -90,6 +109,29 @@ def _numa_nodes(before: Machine, now: Machine) -> Iterator[Difference]:
             continue
         if abs(bytes - node.memory_bytes) > _MEMORY_TOLERANCE * node.memory_bytes:
             yield Difference("memory", numa_nodes([node.id]), size(node.memory_bytes), size(bytes))
+    distances = [
+        {node.id: node.distances for node in machine.numa_nodes if node.distances} for machine in (before, now)
+    ]
+    if all(distances) and distances[0] != distances[1]:
+        yield Difference("numa-distances", "NUMA nodes", *(_distances(machine) for machine in (before, now)))
+    yield from _huge_pages(before, now)
+
+
+def _distances(machine: Machine) -> str:
+    values = sorted({distance for node in machine.numa_nodes for distance in node.distances.values()})
+    return f"distances {', '.join(map(str, values))}"
+
+
+def _huge_pages(before: Machine, now: Machine) -> Iterator[Difference]:
+    """The pools of huge pages, whose pages are no ordinary memory any more."""
+    has = {node.id: node for node in now.numa_nodes}
+    for was in before.numa_nodes:
+        pools = [{pool.size: pool.total for pool in node.hugepages} for node in (was, has[was.id])]
+        for bytes in sorted(pools[0].keys() | pools[1].keys()):
+            totals = [pool.get(bytes, 0) for pool in pools]
+            if None not in totals and totals[0] != totals[1]:
+                words = [f"{total} of {size(bytes)}" for total in totals]
+                yield Difference("huge-pages", numa_nodes([was.id]), *words)
 
 
 def _layout(machine: Machine) -> str:
@@ -166,8 +208,16 @@ def _place(device: Gpu | Nic) -> str:
     return f"{model}{device.bdf}, {where}"
 
 
+def _model(device: Gpu | Nic) -> str:
+    return short_model(device.model) if device.model else f"{device.vendor_id}:{device.device_id}"
+
+
 def _device(subject: str, was: Gpu | Nic, now: Gpu | Nic) -> Iterator[Difference]:
-    """NUMA node and link. A link's speed falls while it idles, so of that only the highest counts."""
+    """Kind, driver, NUMA node and link. A link's speed falls while it idles, so of that only the highest counts."""
+    if (was.vendor_id, was.device_id) != (now.vendor_id, now.device_id):
+        yield Difference("model", subject, *(_model(one) for one in (was, now)))
+    if was.driver != now.driver:
+        yield Difference("device-driver", subject, *(f"driver {one.driver or 'none'}" for one in (was, now)))
     if was.numa_node != now.numa_node:
         nodes = ["unknown" if one.numa_node is None else str(one.numa_node) for one in (was, now)]
         yield Difference("numa-node", subject, f"NUMA node {nodes[0]}", f"NUMA node {nodes[1]}")

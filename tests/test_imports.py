@@ -21,6 +21,8 @@ LAYERS = (
     ("shares",),
     ("reserve_memory",),
     ("kubelet", "probe"),
+    ("fleet",),
+    ("oddities",),
     ("reserve", "compare"),
     ("words", "links", "fingerprint"),
     ("machine", "bdf"),

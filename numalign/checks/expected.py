@@ -17,10 +17,12 @@ _SEVERITIES: dict[Kind, Severity] = {
     "cpus-offline": "error",
     "gpu-gone": "error",
     "memory": "error",
+    "model": "error",
     "nic-gone": "error",
     "numa-layout": "error",
     "numa-node": "error",
     "driver": "info",
+    "huge-pages": "info",
     "mig": "info",
     "nic-new": "info",
 }

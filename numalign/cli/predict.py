@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from numalign.machine import Machine
     from numalign.report.picture.pages import Section
 
-__all__ = ["Ready", "predict", "prepare"]
+__all__ = ["MAX_PODS_FILE", "Ready", "device_specs", "offered", "predict", "prepare"]
 
-_MAX_PODS_FILE = 8 << 20
+MAX_PODS_FILE = 8 << 20
 _MAX_DEVICES_FILE = 1 << 20
 
 
@@ -56,7 +56,7 @@ def predict(
     _refuse_two_readers(file, config, machine, devices)
     from numalign.admission.manifest import read_pods
 
-    pods, skipped = read_pods(read_file(file, _MAX_PODS_FILE), "standard input" if file == "-" else file)
+    pods, skipped = read_pods(read_file(file, MAX_PODS_FILE), "standard input" if file == "-" else file)
     ready = prepare(
         config,
         config_dir,
@@ -64,7 +64,7 @@ def predict(
         state_dir,
         kubernetes_version,
         running=running,
-        specs=_specs(device, devices),
+        specs=device_specs(device, devices),
         mig_strategy=mig_strategy,
         root=root,
         machine=machine,
@@ -153,7 +153,7 @@ def prepare(
         snapshot = host if state_dir is None and host is not None and host.packed else None
         beside = read_running(wanted, view, read_state(state_dir, kubelet, root), snapshot=snapshot)
     specs = specs or {}
-    offers = _offers(found, view, beside, specs, mig_strategy)
+    offers = offered(found, view, beside, specs, mig_strategy)
     node = Node(
         wanted,
         view,
@@ -176,7 +176,7 @@ def _overruled(offers: list[Offer], specs: dict[str, str]) -> tuple[str, ...]:
     return tuple(offer.resource for offer in offers if offer.said_by == "state" and offer.resource in specs)
 
 
-def _specs(words: tuple[str, ...], file: str | None) -> dict[str, str]:
+def device_specs(words: tuple[str, ...], file: str | None) -> dict[str, str]:
     """What --devices and --device say of resources. Raises WrongUsage, CannotRead."""
     from numalign.admission.offers import given_offers, read_devices
 
@@ -184,7 +184,7 @@ def _specs(words: tuple[str, ...], file: str | None) -> dict[str, str]:
     return given_offers(words, table)
 
 
-def _offers(
+def offered(
     machine: Machine,
     view: KubeletView,
     beside: Running | None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numalign.render.base import Merged
     from numalign.render.targets import Target
 
-__all__ = ["kubelet_config"]
+__all__ = ["filled", "kubelet_config", "target_named"]
 
 _WORTH_SAYING = frozenset(
     {
@@ -54,7 +54,7 @@ def kubelet_config(
     from numalign.plan import make_plan
     from numalign.render.targets import check_target, for_version
 
-    row = _target(target)
+    row = target_named(target)
     if base is not None and (target not in ("kubelet", "drop-in") or template is not None):
         raise WrongUsage("--base is for a KubeletConfiguration", hint="leave --target and --template out")
     asked = plan_wishes(**wishes)
@@ -70,7 +70,7 @@ def kubelet_config(
     if existing is not None:
         data, changes, seen = _merged(existing, base or "", found, plan, asked.minor)
     else:
-        data, changes, seen = _filled(found, plan, row, template, lost, asked.minor), (), True
+        data, changes, seen = filled(found, plan, row, template, lost, asked.minor), (), True
     status = _deliver(data, out, base, diff=diff, check=check)
     if not (diff and seen):
         for change in changes:
@@ -93,7 +93,8 @@ def _merged(existing: bytes, base: str, machine: Machine, plan: Plan, minor: int
     return merged
 
 
-def _target(name: str) -> Target:
+def target_named(name: str) -> Target:
+    """The target of --target. Raises WrongUsage."""
     from numalign.render.targets import TARGETS, near_target
 
     if name in TARGETS:
@@ -103,7 +104,7 @@ def _target(name: str) -> Target:
     raise WrongUsage(f"--target {name}: there is no such target", hint=hint)
 
 
-def _filled(
+def filled(
     machine: Machine, plan: Plan, target: Target, template: str | None, lost: dict[str, str], minor: int
 ) -> bytes:
     """The target's template, or the user's, filled in; a KubeletConfiguration of the user's is checked."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CONFIGURATION = "numalign verify --config names one; --machine wants a snapshot or a Machine document"
 _WANTED = "numalign snapshot and numalign inspect -o json write what --machine reads"
 
-__all__ = ["load", "load_machine", "nvml_mode", "open_host", "read_machine"]
+__all__ = ["load", "load_machine", "machine_document", "nvml_mode", "open_host", "read_machine"]
 
 
 def load_machine(root: str | None, machine: str | None, nvml: str = "auto") -> Machine:
@@ -57,7 +57,7 @@ def read_machine(file: str, option: str, nvml: str = "auto") -> tuple[Machine, H
     if is_archive(data[:512]):
         snapshot = unpack(data, name)
         return probe(snapshot, nvml_mode(nvml)), snapshot
-    return _document(data, name), None
+    return machine_document(data, name), None
 
 
 def open_host(root: str) -> Host:
@@ -79,8 +79,8 @@ def nvml_mode(nvml: str) -> NvmlMode:
     return nvml  # type: ignore[return-value]
 
 
-def _document(data: bytes, name: str) -> Machine:
-    """A Machine document, JSON or YAML."""
+def machine_document(data: bytes, name: str) -> Machine:
+    """The machine in a Machine document, JSON or YAML. Raises CannotRead."""
     text = data.lstrip(b"\xef\xbb\xbf \t\r\n")
     if not text:
         raise CannotRead(f"{name}: it is empty", hint=_WANTED)
