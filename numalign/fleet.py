@@ -80,12 +80,14 @@ class Shape(msgspec.Struct, frozen=True, rename="camel"):
 
 class Configuration(msgspec.Struct, frozen=True, rename="camel"):
     """A class's configuration: the fields (null where none can be made, `reason` says why), the file that it was
-    written to, and the nodes of the class that need other values, with the fields that are others."""
+    written to, the nodes of the class that need other values, with the fields that are others, and what makes it
+    achieve less than it says."""
 
     fields: Mapping[str, Any] | None
     file: str | None = None
     reason: str | None = None
     differs: Mapping[str, tuple[str, ...]] = {}
+    warnings: tuple[str, ...] = ()
 
 
 class PodFit(msgspec.Struct, frozen=True, rename="camel"):

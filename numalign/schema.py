@@ -8,6 +8,7 @@ from pathlib import Path
 
 from numalign.admission.prediction import Prediction
 from numalign.checks.policy import policy_schema
+from numalign.fleet import Fleet
 from numalign.machine import Machine, schema_of
 
 __all__ = ["main"]
@@ -18,6 +19,7 @@ def main(directory: str) -> None:
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     bodies = {
+        "fleet": schema_of(Fleet),
         "machine": schema_of(Machine),
         "prediction": schema_of(Prediction),
         "verifypolicy": policy_schema(),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from numalign.cli.options import ARGUMENTS, COMMANDS, Command
+from numalign.cli.options import ARGUMENTS, COMMANDS, SEVERAL, Command
 from numalign.cli.parameters import WISHES, function_of, option_of
 from numalign.errors import WrongUsage
 
@@ -81,8 +81,10 @@ def _refuse_empty(command: Command, given: dict[str, Any]) -> None:
 
 
 def _declaration(command: Command, parameter: inspect.Parameter) -> tuple[Any, Any]:
-    if f"{command.words[0]}.{parameter.name}" in ARGUMENTS:
-        return str | None if parameter.default is None else str, typer.Argument(metavar=parameter.name.upper())
+    name = f"{command.words[0]}.{parameter.name}"
+    if name in ARGUMENTS:
+        kind = list[str] if name in SEVERAL else str | None if parameter.default is None else str
+        return kind, typer.Argument(metavar=parameter.name.upper())
     row = option_of(command, parameter.name)
     kinds: dict[str, Any] = {
         "flag": bool,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-__all__ = ["ARGUMENTS", "COMMANDS", "OPTIONS", "Command", "Option"]
+__all__ = ["ARGUMENTS", "COMMANDS", "OPTIONS", "SEVERAL", "Command", "Option"]
 
 Takes = Literal["text", "choice", "flag", "list"]
 
@@ -182,6 +182,18 @@ COMMANDS: tuple[Command, ...] = (
         ("numalign checks show reserved-cpus-split-core",),
     ),
     Command(
+        ("fleet",),
+        "numalign.cli.fleet:fleet",
+        "many nodes in classes of equal topology, and the odd ones",
+        (
+            "numalign fleet snapshots/ # classes of equal topology, and the odd ones out",
+            "numalign fleet snapshots/ --out-dir kubelet # a configuration for each class",
+            "numalign fleet snapshots/ --pod pod.yaml # how many fit, in each class and in all",
+            "numalign fleet snapshots/ -o html --out fleet.html # a page with pictures",
+        ),
+        file="--out",
+    ),
+    Command(
         ("snapshot",),
         "numalign.cli.snapshot:snapshot",
         "pack all that is read into a file, to use elsewhere",
@@ -206,8 +218,12 @@ ARGUMENTS: dict[str, str] = {
     "snapshot.file": "The archive to write (- for standard output).",
     "checks.check": "The id of a check, as verify prints it.",
     "completion.shell": "bash, zsh or fish.",
+    "fleet.paths": "Machine documents, snapshots, directories of them (- for standard input, a document a line).",
     "predict.file": "Pods, or what makes them: Deployment, Job, JobSet and so on (- for standard input).",
 }
+
+SEVERAL = frozenset({"fleet.paths"})
+"""The arguments that take one word or more."""
 
 _JUDGED = Option(
     ("--kubernetes-version",),
@@ -236,6 +252,29 @@ OPTIONS: dict[str, Option] = {
         metavar="FORMAT",
         choices=("text", "tree", "matrix", "json", "yaml", "svg", "html"),
         takes="choice",
+    ),
+    "fleet.output": Option(
+        ("--output", "-o"),
+        "text is for people, html is a page with pictures, json and yaml are for programs.",
+        "FORMAT",
+        ("text", "json", "yaml", "html"),
+        "choice",
+    ),
+    "fleet.fail_on": Option(
+        ("--fail-on",),
+        "What makes the exit status 1: odd ones out, files that could not be read, or any that is not alike.",
+        choices=("odd", "unread", "any"),
+        takes="choice",
+    ),
+    "out_dir": Option(
+        ("--out-dir",), "Write each class's configuration into this directory: a.yaml, b.yaml …", metavar="DIR"
+    ),
+    "pod": Option(("--pod",), "Say how many of these pods fit on the empty nodes of each class.", metavar="FILE"),
+    "class_from": Option(
+        ("--class-from",),
+        "So many nodes of one topology are a class of their own [default: 3 and 1 in 20 of the same hardware, 1 in 3 "
+        "where it looks like a fault].",
+        metavar="N",
     ),
     "verify.output": Option(
         ("--output", "-o"),

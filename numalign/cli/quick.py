@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from numalign.cli.options import COMMANDS, Command, Option
+from numalign.cli.options import COMMANDS, SEVERAL, Command, Option
 from numalign.cli.parameters import arguments_of, function_of, options_of
 
 Value = str | bool | tuple[str, ...]
@@ -41,7 +41,10 @@ def stray_word(words: list[str]) -> tuple[Command, int] | None:
     for command in COMMANDS:
         if tuple(words[: len(command.words)]) != command.words:
             continue
-        wanted = len(arguments_of(command))
+        arguments = arguments_of(command)
+        if any(f"{command.words[0]}.{name}" in SEVERAL for name in arguments):
+            return None
+        wanted = len(arguments)
         takes = {flag: row.takes != "flag" for row in options_of(command).values() for flag in row.flags}
         rest = iter(range(len(command.words), len(words)))
         for place in rest:
@@ -83,7 +86,12 @@ def _parameters(
         elif word == "-" or not word.startswith("-"):
             if not arguments or not word:
                 return None
-            found[arguments.pop(0)] = word
+            name = arguments[0]
+            if f"{command.words[0]}.{name}" in SEVERAL:
+                before = found.get(name, ())
+                found[name] = (*(before if isinstance(before, tuple) else ()), word)
+            else:
+                found[arguments.pop(0)] = word
         else:
             return None
     return found if _required(function) <= set(found) else None

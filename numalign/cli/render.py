@@ -13,12 +13,12 @@ from numalign.report.screen import is_terminal
 from numalign.words import printable
 
 if TYPE_CHECKING:
-    from numalign.machine import Machine
+    from numalign.machine import Machine, Warning
     from numalign.plan import Plan
     from numalign.render.base import Merged
     from numalign.render.targets import Target
 
-__all__ = ["filled", "kubelet_config", "target_named"]
+__all__ = ["filled", "kubelet_config", "target_named", "worth_saying"]
 
 _WORTH_SAYING = frozenset(
     {
@@ -177,6 +177,10 @@ def _difference(old: bytes, new: bytes, path: str) -> bytes:
 
 def _say_warnings(machine: Machine) -> None:
     """Says what about the machine makes a configuration achieve less than it says, to standard error."""
-    for warning in machine.warnings:
-        if warning.id in _WORTH_SAYING:
-            print(f"warning  {warning.id}  {printable(warning.message)}", file=sys.stderr)
+    for warning in worth_saying(machine):
+        print(f"warning  {warning.id}  {printable(warning.message)}", file=sys.stderr)
+
+
+def worth_saying(machine: Machine) -> list[Warning]:
+    """The map's warnings that make a configuration achieve less than it says."""
+    return [warning for warning in machine.warnings if warning.id in _WORTH_SAYING]
