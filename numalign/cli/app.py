@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from numalign.cli.options import ARGUMENTS, COMMANDS, SEVERAL, Command
+from numalign.cli.commands import COMMANDS, Command
+from numalign.cli.options import ARGUMENTS, SEVERAL
 from numalign.cli.parameters import WISHES, function_of, option_of
 from numalign.errors import WrongUsage
 

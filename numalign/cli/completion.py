@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from numalign.cli.commands import COMMANDS, Command
 from numalign.cli.files import emit
 from numalign.cli.help import GROUPS, names_of
-from numalign.cli.options import COMMANDS, Command, Option
+from numalign.cli.options import Option
 from numalign.cli.parameters import arguments_of, options_of
 from numalign.errors import WrongUsage
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from textwrap import wrap
 
-from numalign.cli.options import ARGUMENTS, COMMANDS, Command, Option
+from numalign.cli.commands import COMMANDS, Command
+from numalign.cli.options import ARGUMENTS, Option
 from numalign.cli.parameters import WISHES, arguments_of, function_of, options_of
 from numalign.report.screen import columns, shows_colours
 

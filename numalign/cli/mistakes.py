@@ -7,8 +7,8 @@ import os
 import shlex
 
 from numalign.cli import quick
+from numalign.cli.commands import COMMANDS, Command
 from numalign.cli.help import GROUPS
-from numalign.cli.options import COMMANDS, Command
 from numalign.cli.parameters import options_of
 from numalign.errors import WrongUsage
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from numalign.cli.options import ARGUMENTS, OPTIONS, Command, Option
+from numalign.cli.commands import Command
+from numalign.cli.options import ARGUMENTS, OPTIONS, Option
 
 __all__ = ["WISHES", "arguments_of", "function_of", "option_of", "options_of", "parameters_of"]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from numalign.cli.options import COMMANDS, SEVERAL, Command, Option
+from numalign.cli.commands import COMMANDS, Command
+from numalign.cli.options import SEVERAL, Option
 from numalign.cli.parameters import arguments_of, function_of, options_of
 
 Value = str | bool | tuple[str, ...]

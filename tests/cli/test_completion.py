@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from numalign.cli.options import COMMANDS
+from numalign.cli.commands import COMMANDS
 from tests.conftest import Run
 
 BASH = """
@@ -65,7 +65,7 @@ def in_bash(folder: Path, *words: str) -> list[str]:
         (("render", "_"), ["kubelet-config", "pod", "system-cpus", "kernel-args"]),
         (("re",), ["render"]),
         (("--v",), ["--version"]),
-        (("inspect", "--r"), ["--root"]),
+        (("inspect", "--r"), ["--running", "--root"]),
         (("inspect", "--ou"), ["--output", "--out"]),
         (("inspect", "--root", "/x", "--roo"), []),
         (("inspect", "-o", "ma"), ["matrix"]),

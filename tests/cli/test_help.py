@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from numalign.cli.commands import COMMANDS, Command
 from numalign.cli.help import text
-from numalign.cli.options import COMMANDS, Command
 from numalign.cli.parameters import options_of
 from tests import machines
 from tests.conftest import Run
@@ -38,6 +38,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "numalign inspect -o json --out accepted.json",
     ):
         assert type_in(line, folder).returncode == 0
+    (folder / "snapshots").mkdir()
+    for name in ("one", "two"):
+        (folder / f"snapshots/{name}.json").write_text((folder / "accepted.json").read_text())
     (kubelet / "config.yaml").write_text((folder / "kubelet.yaml").read_text())
     (kubelet / "cpu_manager_state").write_text(cpu_state("0-223", {}))
     return folder

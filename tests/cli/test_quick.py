@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from numalign.cli import app, options, parameters, quick
+from numalign.cli import app, parameters, quick
+from numalign.cli.commands import Command
 from tests.conftest import Run
 
 WORDS = ("inspect", "verify", "render", "kubelet-config", "snapshot", "-o", "--output", "json", "text", "--output=tree",
@@ -19,14 +20,14 @@ WORDS = ("inspect", "verify", "render", "kubelet-config", "snapshot", "-o", "--o
          "--reserved-cpus", "0-1", "--out", "", "-ojson", "--fail-on", "warning", "-x", "a.tar.gz",
          "plan", "--shares", "--option", "a=b", "--option=c=d", "--policy", "none",
          "--only", "gpu-*", "--ignore=a,b", "--wait=2m", "--policy-file",
-         "predict", "--running", "--device")  # fmt: skip
+         "predict", "--running", "--device", "fleet", "--pod", "a.json", "--class-from", "3")  # fmt: skip
 
 
 def by_typer(words: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any] | None:
     """The parameters that Typer makes of a command line, None where it refuses or shows help."""
     seen: list[dict[str, Any]] = []
 
-    def function_of(command: options.Command) -> Any:
+    def function_of(command: Command) -> Any:
         real = parameters.function_of(command)
 
         def spy(**given: Any) -> int:
