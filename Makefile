@@ -32,12 +32,13 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(INSTALLED)  ## whole processes beside lstopo and bare Python, and pods admitted per second
+bench: $(INSTALLED)  ## whole processes beside lstopo and bare Python, pods admitted per second, nodes of a fleet
 	$(BIN)/python -m benchmarks.inspect
 	$(BIN)/python -m benchmarks.verify
 	$(BIN)/python -m benchmarks.predict
 	$(BIN)/python -m benchmarks.admission
 	$(BIN)/python -m benchmarks.render
+	$(BIN)/python -m benchmarks.fleet
 	if [ -e dist/numalign.pyz ]; then $(BIN)/python -m benchmarks.pyz; fi
 
 build: $(INSTALLED)  ## wheel, sdist, numalign.pyz and its SBOM in dist/

@@ -2,8 +2,8 @@
 
 ```console blocks: lines that begin with `$ ` are run, what follows is their output; a line `…` stands for any lines.
 ```sh blocks: every numalign command is run and must succeed. Both run beside the tree dgx-h100 and the machines that
-`--root NAME` names. A ```yaml block that begins with `# NAME` is the file NAME, and what `$ cat NAME` prints in a
-```console block is that file too.
+`--root NAME` names, and those of a page that says so beside the fleet in nodes. A ```yaml block that begins with
+`# NAME` is the file NAME, and what `$ cat NAME` prints in a ```console block is that file too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests import machines
+from tests.fleets import write_nodes
 
 CHECKOUT = Path(__file__).parent.parent
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
@@ -48,6 +49,8 @@ def matches(shown: str, printed: str) -> bool:
 def test_the_examples_of_a_page_hold(page: Path, tree: Callable[[str], Path], tmp_path: Path) -> None:
     for name in {"dgx-h100", *re.findall(r"--root (\S+)", page.read_text())} & set(machines.names()):
         (tmp_path / name).symlink_to(tree(name))
+    if "python -m tests.fleets nodes" in page.read_text():
+        write_nodes(tmp_path / "nodes")
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     for kind, block in BLOCK.findall(page.read_text()):
         if kind == "yaml" and block.startswith("# "):
