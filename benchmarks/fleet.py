@@ -100,9 +100,8 @@ def main() -> None:
             written = size
             seconds, peak = measure(documents)
             first = first or seconds
-            print(
-                f"{size:>14,} documents{seconds:10.1f}{peak:8.0f}{seconds / size * 1000:10.2f} s   {seconds / first:.2f}"
-            )
+            each, ratio = seconds / size * 1000, seconds / first
+            print(f"{size:>14,} documents{seconds:10.1f}{peak:8.0f}{each:10.2f} s   {ratio:.2f}")
         snapshots.mkdir()
         packed = pack(record(str(root), "off"))
         for number in range(SNAPSHOTS):

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from numalign.cpuset import CpuSet
-from numalign.machine import Gpu, Machine, Nic, NvidiaDriver, encode
+from numalign.machine import Gpu, Machine, Nic, NumaNode, NvidiaDriver, encode
 from numalign.probe import probe
 from numalign.probe.host import Host
 from tests import machines
@@ -49,7 +49,8 @@ def other_driver(machine: Machine) -> Machine:
 
 def snc2(machine: Machine) -> Machine:
     """Sub-NUMA clustering: each NUMA node in two, its cores, memory and devices in halves."""
-    nodes, home = [], {}
+    nodes: list[NumaNode] = []
+    home: dict[int, int] = {}
     for node in machine.numa_nodes:
         cores = [core.cpus for core in machine.cores if core.numa_node == node.id]
         for half in (0, 1):
@@ -81,7 +82,9 @@ def write_fleet(folder: Path, machine: Machine, count: int, odd: dict[int, Chang
     """Writes the documents of so many nodes, some of them changed."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(1, count + 1):
-        node = odd.get(number, lambda same: same)(host(machine, number))
+        node = host(machine, number)
+        if number in odd:
+            node = odd[number](node)
         (folder / f"{node.name}.json").write_bytes(encode(node))
 
 
