@@ -211,9 +211,14 @@ def _examples(examples: tuple[str, ...], width: int) -> Iterator[str]:
     """Command lines with their remarks beside them, or above where there is no room."""
     pairs = [example.partition(" # ") for example in examples]
     beside = [(line, remark) for line, _, remark in pairs if remark and len(line) + len(remark) + 6 <= width]
-    column = max((len(line) for line, _ in beside), default=0)
-    if any(column + len(remark) + 6 > width for _, remark in beside):
-        column = 0
+    column = max(
+        (
+            len(line)
+            for line, _ in beside
+            if all(len(line) + len(remark) + 6 <= width for other, remark in beside if len(other) <= len(line))
+        ),
+        default=0,
+    )
     for line, _, remark in pairs:
         if not remark:
             yield f"  {line}"

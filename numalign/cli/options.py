@@ -117,6 +117,9 @@ OPTIONS: dict[str, Option] = {
         "The KubeletConfiguration to go by [default: that of the node's kubelet, else /var/lib/kubelet/config.yaml].",
         metavar="FILE",
     ),
+    "inspect.running": Option(
+        ("--running",), "With -o svg and -o html: which container has what, by the kubelet's state files.", takes="flag"
+    ),
     "running": Option(
         ("--running",), "Beside the pods that are on the node, as the kubelet's state files have them.", takes="flag"
     ),

@@ -65,7 +65,7 @@ def in_bash(folder: Path, *words: str) -> list[str]:
         (("render", "_"), ["kubelet-config", "pod", "system-cpus", "kernel-args"]),
         (("re",), ["render"]),
         (("--v",), ["--version"]),
-        (("inspect", "--r"), ["--running", "--root"]),
+        (("inspect", "--roo"), ["--root"]),
         (("inspect", "--ou"), ["--output", "--out"]),
         (("inspect", "--root", "/x", "--roo"), []),
         (("inspect", "-o", "ma"), ["matrix"]),
