@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from numalign.cpuset import CpuSet
 from numalign.links import LINK_TYPES, MEANING
 from numalign.machine import Gpu, Link, Machine, Nic
-from numalign.report.text import point_at_warnings
+from numalign.report.text import point_at_warnings, wrapped
 from numalign.words import printable
 
 __all__ = ["draw"]
 
 Device = Gpu | Nic
 
+_BESIDE_LISTS = 40
+"""Columns that a list of CPUs leaves to what stands beside it."""
 _TOGETHER = (
     "rows of several devices: each is as near to all others, and to each other as its own column says; "
     "numalign inspect -o matrix | less -S has them one by one"
@@ -25,20 +30,27 @@ def draw(console: Console, machine: Machine) -> None:
     """The matrix, then which NIC is which, and the legend. Where the terminal is narrower, devices that are as near to
     all others share a row and a column; what is wider still is printed in blocks of columns."""
     groups = [[device] for device in machine.devices()]
-    heads, rows = _cells(machine, groups)
+    lists = {node.id: str(node.cpus) for node in machine.numa_nodes}
+    beside = max(map(len, lists.values()), default=0) + _BESIDE_LISTS <= console.width
+    heads, rows = _cells(machine, groups, lists if beside else None)
     if not rows:
         console.print(Text("no GPUs and no NICs on this machine's PCI"))
         return
     widths = _widths(heads, rows)
     if widths[0] + sum(2 + width for width in widths[1:]) > console.width:
         groups = _alike(machine)
-        heads, rows = _cells(machine, groups)
+        heads, rows = _cells(machine, groups, lists if beside else None)
         widths = _widths(heads, rows)
     for columns in _blocks(widths, console.width, len(groups)):
         for row in (heads, *rows):
             console.print(
                 Text("  ".join(row[i].ljust(widths[i]) for i in (0, *columns)), no_wrap=True, overflow="ignore")
             )
+        console.print()
+    if not beside:
+        for node in sorted({device.numa_node for device in machine.devices() if device.numa_node in lists}):
+            console.print(Text(f"CPU Affinity of NUMA node {node}:"))
+            console.print(Padding(Text(wrapped(lists[node], console.width - 2)), (0, 0, 0, 2)))
         console.print()
     for i, nic in enumerate(machine.nics):
         names = " ".join((*nic.rdma, *nic.netdevs)) or "–"
@@ -100,17 +112,18 @@ def _alike(machine: Machine) -> list[list[Device]]:
     return groups
 
 
-def _cells(machine: Machine, groups: list[list[Device]]) -> tuple[list[str], list[list[str]]]:
-    """The heading and the rows, each with its label first."""
+def _cells(
+    machine: Machine, groups: list[list[Device]], lists: Mapping[int, str] | None
+) -> tuple[list[str], list[list[str]]]:
+    """The heading and the rows, each with its label first; with the `lists` of CPUs of each NUMA node, if any."""
     numbers = {nic.bdf: i for i, nic in enumerate(machine.nics)} | {gpu.bdf: gpu.index for gpu in machine.gpus}
     labels = [
         f"{'GPU' if isinstance(group[0], Gpu) else 'NIC'}{CpuSet(numbers[each.bdf] for each in group)}"
         for group in groups
     ]
     words = _words(machine)
-    affinity = {node.id: str(node.cpus) for node in machine.numa_nodes}
     with_memory = any(gpu.memory_numa_node is not None for gpu in machine.gpus)
-    heads = ["", *labels, "CPU Affinity", "NUMA Affinity", *["GPU NUMA ID"] * with_memory]
+    heads = ["", *labels, *([] if lists is None else ["CPU Affinity"]), "NUMA Affinity", *["GPU NUMA ID"] * with_memory]
     rows = []
     for label, group in zip(labels, groups, strict=True):
         device = group[0]
@@ -119,7 +132,9 @@ def _cells(machine: Machine, groups: list[list[Device]]) -> tuple[list[str], lis
             to = other[-1] if other is group else other[0]
             row.append("X" if to is device else words.get((device.bdf, to.bdf), "?"))
         node = device.numa_node
-        row += ["?", "?"] if node is None else [affinity.get(node, "?") or "–", str(node)]
+        if lists is not None:
+            row.append("?" if node is None else lists.get(node, "?") or "–")
+        row.append("?" if node is None else str(node))
         if with_memory:
             memory = getattr(device, "memory_numa_node", None)
             row.append("" if memory is None else str(memory))

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from numalign.machine import Gpu, Machine, Nic
 from numalign.report.groups import alike
-from numalign.report.text import point_at_warnings
+from numalign.report.text import point_at_warnings, wrapped
 from numalign.words import count, folded, headline, nic_name, printable, short_model, size
 
 __all__ = ["draw"]
@@ -33,10 +33,13 @@ def draw(console: Console, machine: Machine) -> None:
 
 
 def _print(console: Console, indent: str, further: str, text: str) -> None:
-    """The text behind its place in the tree, broken between its parts where the terminal is narrower."""
-    for line in folded(text, console.width - len(indent)):
-        console.print(Text(indent + line, no_wrap=True, overflow="ignore"))
-        indent = further
+    """The text behind its place in the tree, broken between its parts, and lists after commas, where the terminal is
+    narrower."""
+    room = console.width - max(len(indent), len(further))
+    for part in folded(text, console.width - len(indent)):
+        for line in [part] if len(part) <= console.width - len(indent) else wrapped(part, room).split("\n"):
+            console.print(Text(indent + line, no_wrap=True, overflow="ignore"))
+            indent = further
 
 
 def _print_device(console: Console, indent: str, further: str, chain: str, label: str) -> None:

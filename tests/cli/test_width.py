@@ -14,7 +14,10 @@ from pathlib import Path
 from termios import TIOCSWINSZ
 
 import pytest
+from msgspec import structs
 
+from numalign.cpuset import CpuSet
+from numalign.machine import Machine, encode
 from tests.conftest import Golden, Run
 
 Tree = Callable[[str], Path]
@@ -62,6 +65,28 @@ def test_what_needs_no_machine_fits(words: str, run: Run) -> None:
     assert [line for line in narrow.splitlines() if len(line) > 80] == []
     assert narrow.split() == wide.split()
     assert run(*words.split()).stdout == wide
+
+
+@pytest.mark.parametrize("words", ["inspect", "inspect -o tree", "inspect -o matrix", "plan", "plan --shares"])
+def test_lists_of_cpus_that_are_wider_than_the_terminal_break_after_commas(
+    words: str, run: Run, machine_of: Callable[[str], Machine], tmp_path: Path
+) -> None:
+    """A host whose CPUs are numbered in turns has every second one on a NUMA node."""
+    machine = machine_of("dgx-h100")
+    turns = (CpuSet(range(0, 224, 2)), CpuSet(range(1, 224, 2)))
+    nodes = tuple(structs.replace(node, cpus=cpus) for node, cpus in zip(machine.numa_nodes, turns, strict=True))
+    cores = tuple(
+        structs.replace(core, cpus=CpuSet((cpu, cpu + 112)), numa_node=cpu % 2, socket=cpu % 2, l3=cpu % 2)
+        for cpu, core in enumerate(machine.cores)
+    )
+    sockets = tuple(structs.replace(socket, cpus=cpus) for socket, cpus in zip(machine.sockets, turns, strict=True))
+    changed = structs.replace(machine, numa_nodes=nodes, cores=cores, sockets=sockets)
+    (tmp_path / "machine.json").write_bytes(encode(changed))
+    narrow, wide = (
+        run(*words.split(), "--machine", "machine.json", env={"COLUMNS": columns}).stdout for columns in ("80", "800")
+    )
+    assert [line for line in narrow.splitlines() if len(line) > 80] == []
+    assert words_of(wide) - words_of(narrow) <= {"CPU", "Affinity", *re.findall(r"(?:GPU|NIC)\d+", wide)}
 
 
 @pytest.mark.parametrize("name", ["sixty-four", "sriov-vfs", "dgx-h100"])
