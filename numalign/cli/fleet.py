@@ -6,7 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from numalign.cli import progress
 from numalign.cli.files import emit, emit_document, read_file, write_file
+from numalign.cli.numbers import whole_number
 from numalign.errors import CannotRead, WrongUsage
 from numalign.words import count, printable
 
@@ -49,9 +51,11 @@ def fleet(
     from numalign.cli.wishes import plan_wishes
 
     asked = Wishes(plan_wishes(**wishes), target_named(target), template, out_dir, device, mig_strategy)
-    smallest = _number(class_from)
+    smallest = whole_number("--class-from", class_from, least=1)
     pods = _pods(pod, paths)
     found = gather(paths)
+    if found.unread:
+        progress.end()
     for unread in found.unread:
         print(f"not read  {printable(unread.source)}: {printable(unread.reason)}", file=sys.stderr)
     _refuse_nothing(found)
@@ -61,14 +65,6 @@ def fleet(
         _write(answered.files, out_dir)
     _print(answered, output, out)
     return int(_fails(whole, fail_on, writing=out_dir is not None))
-
-
-def _number(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text)):
-        raise WrongUsage(f"--class-from {text}", hint="a number of nodes from 1 on")
-    return int(text)
 
 
 def _pods(file: str | None, paths: tuple[str, ...]) -> Sequence[Submitted]:

@@ -12,9 +12,8 @@ import re
 import signal
 import stat
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
@@ -23,10 +22,12 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from numalign.cli import progress
 from numalign.cli.files import MAX_BYTES
 from numalign.cli.source import machine_document
 from numalign.errors import CannotRead
 from numalign.fleet import Gathering, Sight, Unread, sight
+from numalign.words import count
 
 __all__ = ["Found", "gather"]
 
@@ -63,14 +64,13 @@ class _Task(NamedTuple):
 def gather(paths: Iterable[str]) -> Found:
     """Reads all Machine documents and snapshots in files and directories (`-`: on standard input)."""
     gathering, unread = Gathering(), []
-    with _progress() as tell:
-        for number, answer in enumerate(_answers(_tasks(paths))):
-            for one in answer:
-                if isinstance(one, Sight):
-                    gathering.add(one)
-                else:
-                    unread.append(one)
-            tell(number + 1, len(gathering))
+    for number, answer in enumerate(_answers(_tasks(paths)), 1):
+        for one in answer:
+            if isinstance(one, Sight):
+                gathering.add(one)
+            else:
+                unread.append(one)
+        progress.say(f"read {count(number, 'file')}, {count(len(gathering), 'node')}")
     return Found(gathering, unread)
 
 
@@ -300,26 +300,3 @@ def _probed_root(folder: str, seen: set[tuple[str, bytes]]) -> Sight:
 
 
 # -- telling how far it is
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Says on a terminal how much was read, from a second on, in one line, which is gone in the end."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda files, nodes: None
-        return
-    begin = last = time.monotonic()
-    shown = False
-
-    def tell(files: int, nodes: int) -> None:
-        nonlocal last, shown
-        now = time.monotonic()
-        if now - begin > 1 and now - last > 0.2:
-            last, shown = now, True
-            print(f"\r\x1b[Kread {files:,} files, {nodes:,} nodes", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield tell
-    finally:
-        if shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ from importlib import import_module
 from textwrap import wrap
 
 from numalign.cli.commands import COMMANDS, Command
-from numalign.cli.options import ARGUMENTS, Option
+from numalign.cli.options import ARGUMENTS, SEVERAL, Option
 from numalign.cli.parameters import WISHES, arguments_of, function_of, options_of
 from numalign.report.screen import columns, shows_colours
 
@@ -35,7 +35,7 @@ _PANELS: Mapping[str, tuple[str, ...]] = {
     "Memory": ("memory_manager", "kube_reserved_memory", "system_reserved_memory"),
     "Devices": ("device", "devices", "mig_strategy"),
     "What is expected": ("expect", "expect_gpus", "expect_nics"),
-    "Which checks count": ("only", "ignore", "fail_on", "policy_file"),
+    "What counts": ("only", "ignore", "fail_on", "policy_file"),
     "Output": ("output", "out", "diff", "check", "template", "base"),
 }
 """What the options of several commands are about, by parameter; all others stand first, under Options."""
@@ -132,7 +132,8 @@ def _of_group(called: str, about: str, commands: Iterable[Command], width: int) 
 
 def _of_command(command: Command, width: int) -> Iterator[str]:
     arguments = arguments_of(command)
-    words = " ".join(("numalign", *command.words, *(name.upper() for name in arguments)))
+    written = [f"{name.upper()}{'...' * (f'{command.words[0]}.{name}' in SEVERAL)}" for name in arguments]
+    words = " ".join(("numalign", *command.words, *written))
     yield f"Usage: {words} [OPTIONS]"
     yield ""
     described = (function_of(command).__doc__ or command.summary).split("\n\n")

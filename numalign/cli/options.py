@@ -79,6 +79,7 @@ OPTIONS: dict[str, Option] = {
     "fleet.fail_on": Option(
         ("--fail-on",),
         "What makes the exit status 1: odd ones out, files that could not be read, or any that is not alike.",
+        metavar="WHAT",
         choices=("odd", "unread", "any"),
         takes="choice",
     ),

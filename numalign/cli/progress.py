@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,8 +55,10 @@ def shown() -> Iterator[None]:
         return
     import threading
 
+    from numalign.words import printable
+
     _LINE.begun, _LINE.over = time.monotonic(), threading.Event()
-    _LINE.thread = threading.Thread(target=_write, args=(_LINE.over,), name="progress", daemon=True)
+    _LINE.thread = threading.Thread(target=_write, args=(_LINE.over, printable), name="progress", daemon=True)
     _LINE.thread.start()
     try:
         yield
@@ -72,9 +74,7 @@ def end() -> None:
         _LINE.over = _LINE.thread = None
 
 
-def _write(over: threading.Event) -> None:
-    from numalign.words import printable
-
+def _write(over: threading.Event, printable: Callable[[str], str]) -> None:
     if over.wait(_PATIENCE):
         return
     with contextlib.suppress(OSError, ValueError):
