@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 FAST := $(shell [ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check bench build format templates schema pictures lock clean
+.PHONY: help demo test check bench build format templates schema pictures docs man lock clean
 
 help:  ## these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -58,5 +58,11 @@ schema: $(INSTALLED)  ## docs/schema from the model
 pictures: $(INSTALLED)  ## docs/images as the commands draw them
 	$(BIN)/python -m tests.docs_pictures docs/images
 
+docs: $(INSTALLED)  ## the documentation as a site: site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --site-dir site
+
+man: $(INSTALLED)  ## docs/man from the commands' help
+	$(BIN)/python -m numalign.manual docs/man
+
 clean:
-	rm -rf .venv dist
+	rm -rf .venv dist site

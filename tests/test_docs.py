@@ -1,80 +1,46 @@
-"""The commands in README.md and docs/ run as they stand and print what is shown.
-
-```console blocks: lines that begin with `$ ` are run, what follows is their output; a line `…` stands for any lines.
-```sh blocks: every numalign command is run and must succeed. Both run beside the tree dgx-h100 and the machines that
-`--root NAME` names, and those of a page that says so beside the fleet in nodes. A ```yaml block that begins with
-`# NAME` is the file NAME, and what `$ cat NAME` prints in a ```console block is that file too.
-"""
+"""The commands in README.md and docs/ run as they stand and print what is shown; tests/pages.py says how."""
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests import machines
-from tests.fleets import write_nodes
+from tests.pages import CHECKOUT, ELSEWHERE, PAGES, PLAIN, Place, blocks, examples, matches, named_file, why_not_run
 
-CHECKOUT = Path(__file__).parent.parent
-PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-ANY_LINES = "…"
+WITH_EXAMPLES = [page for page in PAGES if re.search(r"^ *```(sh|console)$", page.read_text(), re.MULTILINE)]
 
 
-def examples(text: str) -> Iterator[tuple[str, str | None]]:
-    """The commands of a page with the output that is shown (None where none is)."""
-    for kind, block in BLOCK.findall(text):
-        if kind == "console":
-            for example in block.removeprefix("$ ").split("\n$ "):
-                command, _, output = example.partition("\n")
-                yield command, output.rstrip("\n")
-        elif kind == "sh":
-            for line in block.splitlines():
-                if line.startswith("numalign "):
-                    yield line, None
-
-
-def matches(shown: str, printed: str) -> bool:
-    pattern = "\n".join("(?:.*\n)*.*" if line == ANY_LINES else re.escape(line) for line in shown.split("\n"))
-    return re.fullmatch(pattern, printed.rstrip("\n")) is not None
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_the_examples_of_a_page_hold(page: Path, tree: Callable[[str], Path], tmp_path: Path) -> None:
-    for name in {"dgx-h100", *re.findall(r"--root (\S+)", page.read_text())} & set(machines.names()):
-        (tmp_path / name).symlink_to(tree(name))
-    if "python -m tests.fleets nodes" in page.read_text():
-        write_nodes(tmp_path / "nodes")
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    for kind, block in BLOCK.findall(page.read_text()):
-        if kind == "yaml" and block.startswith("# "):
-            (tmp_path / block.split()[1]).write_text(block)
-    for command, shown in examples(page.read_text()):
-        words = shlex.split(command, comments=True)
-        if words[0] == "cat" and shown:
-            (tmp_path / words[1]).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / words[1]).write_text(shown + "\n")
-        if words[0] != "numalign":
-            continue
-        root = {} if {"--root", "--machine"} & set(words) else {"NUMALIGN_ROOT": str(tree("dgx-h100"))}
-        done = subprocess.run(
-            [sys.executable, "-m", *words],
-            cwd=tmp_path,
-            env={**environment, **root},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    place, found = Place.make(tmp_path, tree("dgx-h100")), list(blocks(page.read_text()))
+    if not any("tests.machines dgx-h100 dgx-h100" in block.text for block in found if block.kind == "sh"):
+        (place.folder / "dgx-h100").symlink_to(tree("dgx-h100"))
+    for name, content in filter(None, map(named_file, found)):
+        (place.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (place.folder / name).write_text(content)
+    for command, shown in (example for block in found for example in examples(block)):
         if shown is None:
-            assert done.returncode == 0, f"{command}: {done.stderr}"
-        else:
+            done = place.run(command)
+            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        elif why_not_run(command) is None:
+            done = place.run(command)
             assert matches(shown, done.stdout + done.stderr), f"{command}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_no_command_of_a_page_is_left_out(page: Path) -> None:
+    text = page.read_text()
+    kinds = {block.kind for block in blocks(text)}
+    assert kinds <= {"sh", "console", *PLAIN, *ELSEWHERE}
+    assert len(re.findall(r"^ *```", text, re.MULTILINE)) == 2 * len(list(blocks(text)))
+    outside = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^ {4,}(?:\$ |sudo |numalign |kubectl |systemctl |install ).*$", outside, re.MULTILINE) == []
+    for block in blocks(text):
+        if block.kind == "console":
+            assert block.text.startswith("$ "), block.text
 
 
 def test_every_page_that_is_linked_exists() -> None:

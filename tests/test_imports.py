@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "numalign"
 
 # Each row may import from the rows below it and from its own.
 LAYERS = (
-    ("__main__", "schema"),
+    ("__main__", "schema", "manual"),
     ("cli",),
     ("report", "render", "checks"),
     ("plan", "admission"),
