@@ -28,7 +28,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Commands": (
         *("inspect.md", "plan.md", "render.md", "verify.md", "predict.md", "fleet.md", "snapshot.md", "kubelet.md"),
     ),
-    "Targets": ("targets.md", "targets/*.md"),
+    "Targets": ("targets.md", *(f"targets/{name}.md" for name in TARGETS), "targets/*.md"),
     "Checks": ("checks.md", "checks/*.md"),
     "On nodes": ("deploy.md", "deploy*.md", "deploy*/*.md"),
     "Troubleshooting": ("troubleshooting.md", "troubleshooting/index.md", "troubleshooting/*.md"),

@@ -13,12 +13,14 @@ import shlex
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tests import machines
+
 __all__ = ["CHECKOUT", "ELSEWHERE", "NOT_RUN", "PAGES", "PLAIN", "STAND_INS", "Block", "Place", "blocks", "matches"]
-__all__ += ["examples", "named_file", "why_not_run"]
+__all__ += ["examples", "named_file", "named_machines", "why_not_run"]
 
 CHECKOUT = Path(__file__).parent.parent
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
@@ -112,6 +114,13 @@ def named_file(block: Block) -> tuple[str, str] | None:
     return (found[1], block.text) if found and block.kind in PLAIN else None
 
 
+def named_machines(page: Sequence[Block]) -> set[str]:
+    """The machines of tests/fixtures that the examples of a page read and do not make themselves."""
+    text = "\n".join(block.text for block in page if block.kind in ("sh", "console"))
+    read, made = (set(re.findall(pattern, text)) for pattern in (r"--root (\S+)", r"tests\.machines \S+ (\S+)"))
+    return (read & set(machines.names())) - made
+
+
 def why_not_run(command: str) -> str | None:
     """Why a command with its output is not run, if so: its program is one that something stands in for."""
     return STAND_INS.get(shlex.split(command, comments=True)[0])
@@ -150,6 +159,16 @@ class Place(NamedTuple):
         for name in STAND_INS:
             _script(programs / name, "cat > /dev/null")
         return place
+
+    def provide(self, command: str, shown: str) -> None:
+        """Makes the file that `$ cat NAME` shows, where none of the commands before made it."""
+        words = shlex.split(command, comments=True)
+        if words[0] == "cat" and len(words) == 2:
+            path = Path(_ABSOLUTE.sub(f"{self.node}/", words[1]))
+            path = self.folder / path
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(f"{shown}\n")
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         """Runs a script; files of the host that it names are the node's, and no other program than those here is."""

@@ -8,7 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import CHECKOUT, ELSEWHERE, PAGES, PLAIN, Place, blocks, examples, matches, named_file, why_not_run
+from tests.pages import (
+    CHECKOUT,
+    ELSEWHERE,
+    PAGES,
+    PLAIN,
+    Place,
+    blocks,
+    examples,
+    matches,
+    named_file,
+    named_machines,
+    why_not_run,
+)
 
 WITH_EXAMPLES = [page for page in PAGES if re.search(r"^ *```(sh|console)$", page.read_text(), re.MULTILINE)]
 
@@ -16,8 +28,8 @@ WITH_EXAMPLES = [page for page in PAGES if re.search(r"^ *```(sh|console)$", pag
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_the_examples_of_a_page_hold(page: Path, tree: Callable[[str], Path], tmp_path: Path) -> None:
     place, found = Place.make(tmp_path, tree("dgx-h100")), list(blocks(page.read_text()))
-    if not any("tests.machines dgx-h100 dgx-h100" in block.text for block in found if block.kind == "sh"):
-        (place.folder / "dgx-h100").symlink_to(tree("dgx-h100"))
+    for name in named_machines(found):
+        (place.folder / name).symlink_to(tree(name))
     for name, content in filter(None, map(named_file, found)):
         (place.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (place.folder / name).write_text(content)
@@ -26,6 +38,7 @@ def test_the_examples_of_a_page_hold(page: Path, tree: Callable[[str], Path], tm
             done = place.run(command)
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         elif why_not_run(command) is None:
+            place.provide(command, shown)
             done = place.run(command)
             assert matches(shown, done.stdout + done.stderr), f"{command}\n{done.stdout}{done.stderr}"
 

@@ -55,6 +55,9 @@ _ORDER = (
     *_TABLES,
     "Dynamic resource allocation",
 )
+_STATE_FILES = """\
+A kubelet that ran before under other policies or reservations does not start on its state files: [putting it in
+place](../render.md#putting-it-in-place) says what to remove."""
 
 
 def checks_by_subject() -> dict[str, tuple[str, ...]]:
@@ -114,9 +117,11 @@ def target_page(target: Target, rendered: str, own: str = "") -> str:
         own.strip() or f"# {target.name}",
         "## What is written",
         f"{target.title}, by `{command}`.{_since(target)}",
-        f"To apply it: {_prose(target.apply)}.",
-        *_older(target),
         *_lacks(target),
+        "## Applying it",
+        f"{_sentence(target.apply)}.",
+        *_older(target),
+        _STATE_FILES,
         "## For a DGX H100",
         f"```console\n$ {command} --root dgx-h100\n```",
         f"```{'yaml' if kind == 'bu' else kind}\n{rendered.rstrip()}\n```",
@@ -154,6 +159,10 @@ def _prose(text: str) -> str:
     for character in "\\*_<[":
         text = text.replace(character, f"\\{character}")
     return text
+
+
+def _sentence(text: str) -> str:
+    return _prose(text[:1].upper() + text[1:])
 
 
 def _cell(text: str) -> str:
