@@ -71,6 +71,8 @@ _TOOLS = (
 )
 _DIRECTORIES = (
     *("var/lib/kubelet", "var/lib/node_exporter/textfile_collector", "etc/kubernetes/kubelet.conf.d"),
+    *(f"var/lib/rancher/{name}/agent/etc/kubelet.conf.d" for name in ("k3s", "rke2")),
+    *(f"etc/rancher/{name}/config.yaml.d" for name in ("k3s", "rke2")),
     *("etc/systemd/system", "etc/cron.d", "etc/node-problem-detector", "etc/numalign", "usr/local/bin"),
 )
 _ANY_LINES = "…"

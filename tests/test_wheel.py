@@ -29,6 +29,8 @@ def test_it_holds_the_templates_the_types_and_the_licence_and_no_test(wheel: Pat
     templates = {f"numalign/templates/{path.relative_to(folder)}" for path in folder.rglob("*.*")}
     assert templates | {"numalign/py.typed"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    manuals = {name.rpartition("share/man/man1/")[2] for name in names if "/share/man/man1/" in name}
+    assert manuals == {path.name for path in (CHECKOUT / "docs/man").iterdir()}
     assert [name for name in names if not name.startswith("numalign")] == []
 
 
