@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleets import write_nodes
 from tests.pages import (
     CHECKOUT,
     ELSEWHERE,
@@ -30,6 +31,8 @@ def test_the_examples_of_a_page_hold(page: Path, tree: Callable[[str], Path], tm
     place, found = Place.make(tmp_path, tree("dgx-h100")), list(blocks(page.read_text()))
     for name in named_machines(found):
         (place.folder / name).symlink_to(tree(name))
+    if any("python -m tests.fleets nodes" in block.text for block in found):
+        write_nodes(place.folder / "nodes")
     for name, content in filter(None, map(named_file, found)):
         (place.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (place.folder / name).write_text(content)

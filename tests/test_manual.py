@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from numalign.checks.pages import ids
-from numalign.cli.options import ARGUMENTS, COMMANDS, Command, function_of, option_of, parameters_of
+from numalign.cli.commands import COMMANDS, Command
+from numalign.cli.options import ARGUMENTS
+from numalign.cli.parameters import function_of, option_of, parameters_of
 from numalign.manual.commands import pages
 from numalign.manual.man import man_pages
 from numalign.manual.site import checks_by_subject, options

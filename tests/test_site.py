@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from numalign.checks.pages import ids
-from numalign.cli.options import COMMANDS
+from numalign.cli.commands import COMMANDS
+from numalign.cli.help import usage
 from numalign.render.targets import TARGETS
 
 CHECKOUT = Path(__file__).parent.parent
@@ -54,8 +55,7 @@ def test_there_is_a_page_for_every_command_check_and_target(site: Path) -> None:
     assert {path.stem for path in (site / "targets").iterdir()} >= set(TARGETS)
     for command in COMMANDS:
         words = " ".join(command.words)
-        usage = f"numalign {words} [OPTIONS]"
-        assert usage in text(site / f"{command.words[0]}.html"), words
+        assert usage(command) in text(site / f"{command.words[0]}.html"), words
 
 
 def test_the_checks_are_listed_with_a_link_to_each(site: Path) -> None:

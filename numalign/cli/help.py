@@ -15,7 +15,7 @@ from numalign.cli.options import ARGUMENTS, SEVERAL, Option
 from numalign.cli.parameters import WISHES, arguments_of, function_of, options_of
 from numalign.report.screen import columns, shows_colours
 
-__all__ = ["GROUPS", "helped", "names_of", "text"]
+__all__ = ["ABOUT", "GROUPS", "explained", "helped", "names_of", "panelled", "text", "usage", "written"]
 
 GROUPS = {
     "render": "Write configuration for a machine, with the reason for every choice.",
@@ -40,7 +40,7 @@ _PANELS: Mapping[str, tuple[str, ...]] = {
 }
 """What the options of several commands are about, by parameter; all others stand first, under Options."""
 
-_ABOUT = (
+ABOUT = (
     "numalign reads a GPU node, writes the kubelet's configuration for it, checks that the two agree, and says what "
     "becomes of a pod."
 )
@@ -95,7 +95,7 @@ def text(words: tuple[str, ...], *, whole: bool = False) -> str:
         own = [command for command in COMMANDS if command.words[: len(words)] == words]
         lines = _of_group(f"numalign {' '.join(words)}", GROUPS[words[0]], own, width)
     elif whole:
-        lines = _of_group("numalign", _ABOUT, COMMANDS, width)
+        lines = _of_group("numalign", ABOUT, COMMANDS, width)
     else:
         lines = _first_steps(width)
     return "\n".join(lines) + "\n"
@@ -109,7 +109,7 @@ def names_of(table: str) -> list[str]:
 
 
 def _first_steps(width: int) -> Iterator[str]:
-    yield from _paragraph(_ABOUT, width)
+    yield from _paragraph(ABOUT, width)
     yield from ("", _heading("To begin with"))
     yield from _examples(_FIRST, width)
     yield ""
@@ -132,9 +132,7 @@ def _of_group(called: str, about: str, commands: Iterable[Command], width: int) 
 
 def _of_command(command: Command, width: int) -> Iterator[str]:
     arguments = arguments_of(command)
-    written = [f"{name.upper()}{'...' * (f'{command.words[0]}.{name}' in SEVERAL)}" for name in arguments]
-    words = " ".join(("numalign", *command.words, *written))
-    yield f"Usage: {words} [OPTIONS]"
+    yield f"Usage: {usage(command)}"
     yield ""
     described = (function_of(command).__doc__ or command.summary).split("\n\n")
     for i, part in enumerate(described):
@@ -146,12 +144,19 @@ def _of_command(command: Command, width: int) -> Iterator[str]:
         yield from ("", _heading("Arguments"))
         yield from _rows([(name.upper(), ARGUMENTS[f"{command.words[0]}.{name}"]) for name in arguments], width)
     defaults = {**WISHES, **(function_of(command).__kwdefaults__ or {})}
-    for panel, options in _panelled(options_of(command)):
+    for panel, options in panelled(options_of(command)):
         yield from ("", _heading(panel))
-        yield from _rows([(_flags(row), _explained(row, defaults.get(name))) for name, row in options.items()], width)
+        yield from _rows([(written(row), explained(row, defaults.get(name))) for name, row in options.items()], width)
 
 
-def _panelled(options: Mapping[str, Option]) -> Iterator[tuple[str, dict[str, Option]]]:
+def usage(command: Command) -> str:
+    """`numalign predict FILE [OPTIONS]`."""
+    several = {name for name in arguments_of(command) if f"{command.words[0]}.{name}" in SEVERAL}
+    arguments = [f"{name.upper()}{'...' * (name in several)}" for name in arguments_of(command)]
+    return " ".join(("numalign", *command.words, *arguments, "[OPTIONS]"))
+
+
+def panelled(options: Mapping[str, Option]) -> Iterator[tuple[str, dict[str, Option]]]:
     """The options in panels, in the order in which they are looked for."""
     panels = {name: {own: options[own] for own in names if own in options} for name, names in _PANELS.items()}
     own = {name: row for name, row in options.items() if not any(name in panel for panel in panels.values())}
@@ -160,14 +165,14 @@ def _panelled(options: Mapping[str, Option]) -> Iterator[tuple[str, dict[str, Op
             yield title, rows
 
 
-def _flags(row: Option) -> str:
+def written(row: Option) -> str:
     """`-o, --output FORMAT`."""
     flags = sorted(row.flags, key=len)
     metavar = row.metavar or ("" if row.takes == "flag" else "|".join(row.choices))
     return f"{', '.join(flags)} {metavar}".rstrip()
 
 
-def _explained(row: Option, default: object) -> str:
+def explained(row: Option, default: object) -> str:
     """The option's help with the values that it takes."""
     said, mark, without = row.help.partition(" [default")
     if row.names_from is not None:

@@ -1,9 +1,14 @@
-"""The commands as `--help` has them: usage, options and examples, read off the command line's own declarations."""
+"""The commands as `--help` has them: usage, options and examples, from the table of commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from numalign.cli.commands import COMMANDS, Command
+from numalign.cli.help import ABOUT, GROUPS, explained, panelled, usage, written
+from numalign.cli.options import ARGUMENTS
+from numalign.cli.parameters import WISHES, arguments_of, function_of, options_of
 
 __all__ = ["Entry", "Page", "pages"]
 
@@ -40,33 +45,43 @@ class Page(NamedTuple):
 
 def pages() -> tuple[Page, ...]:
     """The program, its groups and its commands, in the order of `--help`."""
-    from typer.main import get_command
-
-    from numalign.cli.app import build
-
-    return tuple(_pages(get_command(build()), (PROGRAM,), None))
+    return tuple(_pages())
 
 
-def _pages(command: Any, words: tuple[str, ...], parent: Any) -> Iterator[Page]:
-    context = command.make_context(words[-1], [], parent=parent, resilient_parsing=True)
-    inner = {name: command.get_command(context, name) for name in getattr(command, "commands", {})}
-    yield Page(
-        words=words,
-        summary=command.get_short_help_str(limit=200),
-        usage=" ".join((*words, *(piece.strip("{}") for piece in command.collect_usage_pieces(context)))),
-        about=tuple(" ".join(text.split()) for text in (command.help or "").split("\n\n")),
-        arguments=tuple(
-            Entry(parameter.make_metavar(context), parameter.help or "")
-            for parameter in command.get_params(context)
-            if parameter.param_type_name == "argument"
-        ),
-        options=tuple(
-            Entry(record[0], " ".join(record[1].split()))
-            for parameter in command.get_params(context)
-            if parameter.param_type_name == "option" and (record := parameter.get_help_record(context))
-        ),
-        commands=tuple(Entry(name, one.get_short_help_str(limit=200)) for name, one in inner.items()),
-        examples=tuple(line.strip() for line in (command.epilog or "").splitlines() if line.startswith("  ")),
+def _pages() -> Iterator[Page]:
+    yield _group((), "the NUMA alignment of Kubernetes GPU nodes", ABOUT)
+    seen = set()
+    for command in COMMANDS:
+        group = command.words[0]
+        if group in GROUPS and group not in seen:
+            seen.add(group)
+            yield _group((group,), GROUPS[group], GROUPS[group])
+        yield _command(command)
+
+
+def _group(words: tuple[str, ...], summary: str, about: str) -> Page:
+    """The page of the program, or of the words that several commands begin with."""
+    name = " ".join((PROGRAM, *words))
+    own = [command for command in COMMANDS if command.words[: len(words)] == words]
+    entries = tuple(Entry(" ".join(command.words), _sentence(command.summary)) for command in own)
+    return Page((PROGRAM, *words), summary, f"{name} COMMAND [OPTIONS]", (about,), (), (), entries, ())
+
+
+def _command(command: Command) -> Page:
+    function = function_of(command)
+    defaults = {**WISHES, **(function.__kwdefaults__ or {})}
+    rows = [each for _, options in panelled(options_of(command)) for each in options.items()]
+    return Page(
+        words=(PROGRAM, *command.words),
+        summary=command.summary,
+        usage=usage(command),
+        about=tuple(" ".join(text.split()) for text in (function.__doc__ or "").split("\n\n")),
+        arguments=tuple(Entry(name.upper(), ARGUMENTS[f"{command.words[0]}.{name}"]) for name in arguments_of(command)),
+        options=tuple(Entry(written(row), explained(row, defaults.get(name))) for name, row in rows),
+        commands=(),
+        examples=command.examples,
     )
-    for name, one in inner.items():
-        yield from _pages(one, (*words, name), context)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
