@@ -321,5 +321,10 @@ OPTIONS: dict[str, Option] = {
         "Look again until nothing is found that counts, so long at most, such as 120s or 2m.",
         metavar="DURATION",
     ),
+    "every": Option(
+        ("--every",),
+        "Look again and answer anew each DURATION, such as 5m, until ended; for containers that publish the answer.",
+        metavar="DURATION",
+    ),
     "timeout": Option(("--timeout",), "Give up after so long, beyond --wait [default: 60s].", metavar="DURATION"),
 }

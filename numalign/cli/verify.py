@@ -37,6 +37,7 @@ def verify(
     output: str = "text",
     fail_on: str | None = None,
     wait: str | None = None,
+    every: str | None = None,
     timeout: str | None = None,
     root: str | None = None,
     machine: str | None = None,
@@ -53,6 +54,8 @@ def verify(
         _only_itself(config=config, state_dir=state_dir, kubelet_flags=kubelet_flags, kubeconfig=kubeconfig)
     if [config, machine, expect].count("-") > 1:
         raise WrongUsage("only one of --config, --machine and --expect can be -", hint="write the others to files")
+    if every is not None:
+        _again_and_again(every, machine, (config, expect, policy_file))
     named = Named(config, config_dir, kubelet_flags, state_dir, kubernetes_version)
 
     def look(policy: Policy) -> Seen:
@@ -68,6 +71,20 @@ def verify(
         return Seen(_of_the_node(found, host, root, named, asked, wanted), found)
 
     return answered(Wishes(only, ignore, fail_on, policy_file, wait, timeout, output, out, root, machine), look)
+
+
+def _again_and_again(every: str, machine: str | None, files: tuple[str | None, ...]) -> None:
+    """Goes on once for each round of --every. Raises WrongUsage."""
+    from numalign.cli.rounds import begin
+    from numalign.cli.waiting import seconds
+
+    if machine is not None or "-" in files:
+        what = "--machine" if machine is not None else "standard input"
+        raise WrongUsage(f"--every looks at a host again and again, {what} is the same each time", hint="leave one out")
+    period = seconds(every, "--every")
+    if period < 1:
+        raise WrongUsage(f"--every {every} is below a second", hint="--every 5m")
+    begin(period)
 
 
 class Named(NamedTuple):
