@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from numalign.cli.waiting import seconds
 
@@ -185,3 +186,17 @@ def test_the_hook_prints_labels_and_fails_where_nothing_is_known(
         )  # fmt: skip
         assert (done.returncode, "numalign.io/topology=" in done.stdout) == (status, status == 0)
     assert os.access(HOOK, os.X_OK)
+
+
+def test_cloud_init_writes_the_units_as_they_are() -> None:
+    text = (DEPLOY / "cloud-init/numalign.yaml").read_text()
+    assert text.startswith("#cloud-config\n")
+    content = YAML(typ="safe").load(text)
+    assert set(content) == {"write_files", "runcmd"}
+    written = {Path(file["path"]): file for file in content["write_files"]}
+    for name in ("numalign-verify.service", "kubelet.service.d/10-numalign.conf"):
+        file = written.pop(Path("/etc/systemd/system") / name)
+        lines = [line for line in (DEPLOY / "systemd" / name).read_text().splitlines() if not line.startswith("#")]
+        assert (file["content"].splitlines(), file["permissions"]) == (lines, "0644")
+    assert written == {}
+    assert content["runcmd"][0] == ["install", "-m", "755", "/opt/numalign/numalign.pyz", PROGRAM]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -149,7 +150,7 @@ def test_the_command_lines_of_a_manifest_do_what_they_are_there_for(
 def test_the_steps_of_the_image_give_a_command_that_works(tmp_path: Path) -> None:
     source, target = tmp_path / "src", tmp_path / "opt/numalign"
     source.mkdir()
-    parser = DockerfileParser(fileobj=CONTAINERFILE.open("rb"))
+    parser = DockerfileParser(fileobj=io.BytesIO(CONTAINERFILE.read_bytes()))
     steps = [(step["instruction"], step["value"]) for step in parser.structure if step["instruction"] != "COMMENT"]
     build = steps[: [name for name, _ in steps].index("FROM", 3)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
