@@ -26,7 +26,17 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "why.md", "quickstart.md", "pictures.md"),
     "Guides": ("guides/index.md", "guides/*.md"),
     "Commands": (
-        *("inspect.md", "plan.md", "render.md", "verify.md", "predict.md", "fleet.md", "snapshot.md", "kubelet.md"),
+        *(
+            "inspect.md",
+            "plan.md",
+            "render.md",
+            "verify.md",
+            "predict.md",
+            "fleet.md",
+            "snapshot.md",
+            "kubelet.md",
+            "completion.md",
+        ),
     ),
     "Targets": ("targets.md", *(f"targets/{name}.md" for name in TARGETS), "targets/*.md"),
     "Checks": ("checks.md", "checks/*.md"),

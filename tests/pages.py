@@ -37,6 +37,7 @@ NOT_RUN: dict[str, str] = {
     # a line of a ```sh block as it stands, without its comment -> why it is left out
     "python3 -m venv ~/numalign": "tests/test_wheel.py installs into an empty environment",
     "~/numalign/bin/pip install .": "tests/test_wheel.py installs into an empty environment",
+    "install -m 755 dist/numalign.pyz /usr/local/bin/numalign": "tests/test_pyz.py builds the file and runs it",
     "kubectl get deployment web -o yaml | numalign predict -": "needs a cluster with the Deployment",
 }
 ELSEWHERE: dict[str, str] = {
