@@ -171,8 +171,7 @@ def _configuration(planned: _Planned, wishes: Wishes, plans: _Plans, files: dict
         data = filled(machine, plan, row, wishes.template, lost, wishes.plan.minor)
     except DoesNotHold as error:
         return Configuration(plan.configuration, reason=error.message, differs=differs, warnings=told)
-    suffix = wishes.target.template.removesuffix(".j2").rpartition(".")[2]
-    file = f"{one.name}.{suffix}"
+    file = f"{one.name}.{wishes.target.suffix}"
     files[file] = data
     told += tuple(f"target-lacks  {wishes.target.name} has no {name}: {why}" for name, why in lost.items())
     return Configuration(plan.configuration, f"{wishes.folder.rstrip('/')}/{file}", None, differs, told)

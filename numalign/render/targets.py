@@ -28,7 +28,8 @@ class Target(NamedTuple):
     express with what happens without them (`field`, or `field.option`; `field.*` for every option without a row of its
     own). `adds` has what belongs into a map that the target replaces as a whole; `does` the fields that it cannot
     express because it always has this value. `apply_before` is how to apply it to an older minor version than the one
-    that it names; `aligns_memory` are the policies under which it turns the static memory manager on itself."""
+    that it names; `aligns_memory` are the policies under which it turns the static memory manager on itself; `ending`
+    is how its file has to end, where that is not as the template's."""
 
     name: str
     template: str
@@ -40,6 +41,12 @@ class Target(NamedTuple):
     does: Mapping[str, str] = _NOTHING
     apply_before: tuple[int, str] | None = None
     aligns_memory: tuple[str, ...] = ()
+    ending: str | None = None
+
+    @property
+    def suffix(self) -> str:
+        """How the name of its file ends: `yaml`, `toml` …"""
+        return self.ending or self.template.removesuffix(".j2").rpartition(".")[2]
 
 
 TARGETS: Mapping[str, Target] = {
@@ -58,6 +65,7 @@ TARGETS: Mapping[str, Target] = {
             "save it as 60-numalign.conf in the directory that the kubelet's --config-dir names; 1.28 and 1.29 need "
             "KUBELET_CONFIG_DROPIN_DIR_ALPHA in its environment",
             since=28,
+            ending="conf",
         ),
         Target(
             "kubeadm",
