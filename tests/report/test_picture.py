@@ -188,7 +188,7 @@ def test_pods_that_run_are_in_the_picture(run: Run, tree: Tree, tmp_path: Path, 
     done = run("inspect", "-o", "svg", *words)
     assert (done.returncode, done.stderr) == (0, "")
     assert {cpu for cpu, state in states(done.stdout).items() if state.startswith("taken")} == {58, 59, 170, 171}
-    assert "A uid-a: CPUs 58-59,170-171, 1 nvidia.com/gpu" in " ".join(
+    assert "uid-a: CPUs 58-59,170-171, 1 nvidia.com/gpu" in " ".join(
         ElementTree.fromstring(done.stdout.encode()).itertext()
     )
     assert done.stdout.count('class="gpu held"') == 1

@@ -11,9 +11,9 @@ from numalign.report.picture.overlay import Overlay
 from numalign.report.picture.shapes import PAD, Box, Label, label_width, titled
 from numalign.words import size
 
-__all__ = ["COLOURS", "Cells"]
+__all__ = ["Cells", "colour"]
 
-COLOURS = 8
+_COLOURS = 8
 """Colours of holders in the style sheet; their letters tell apart those that share one."""
 _CELL_HEIGHT = 14.0
 _CORE_PAD = 2.0
@@ -114,7 +114,7 @@ class Cells:
 
 def colour(overlay: Overlay, mark: str) -> int:
     """The number of a holder's colour."""
-    return next((i for i, holder in enumerate(overlay.holders) if holder.mark == mark), 0) % COLOURS
+    return next((i for i, holder in enumerate(overlay.holders) if holder.mark == mark), 0) % _COLOURS
 
 
 def _grid(boxes: Sequence[Box], across: int) -> tuple[list[Box], float]:

@@ -11,10 +11,22 @@ from numalign.cpuset import CpuSet
 from numalign.links import LINK_TYPES, MEANING
 from numalign.machine import Core, Gpu, Machine, Nic, NumaNode
 from numalign.report.groups import alike, nvlink_groups
-from numalign.report.picture.cores import Cells
+from numalign.report.picture.cores import Cells, colour
 from numalign.report.picture.devices import Cards
 from numalign.report.picture.overlay import NOTHING, Overlay
-from numalign.report.picture.shapes import GAP, PAD, Box, Label, folded_to, label_width, row, shelves, stacked, titled
+from numalign.report.picture.shapes import (
+    GAP,
+    PAD,
+    Box,
+    Label,
+    fitted,
+    folded_to,
+    label_width,
+    row,
+    shelves,
+    stacked,
+    titled,
+)
 from numalign.words import count, headline, printable, size
 
 __all__ = ["MARGIN", "Picture", "draw"]
@@ -26,6 +38,8 @@ _NARROW = 300.0
 _MOST_ACROSS = 4
 _NARROWEST = 560.0
 _WIDEST_LINE = 760.0
+_MOST_AT_TOP = 12
+"""Holders that are named above the NUMA nodes; of more the list is below them."""
 _NUMA_TIP = "A container is aligned where its CPUs, memory, GPUs and NICs are of one NUMA node."
 
 
@@ -48,6 +62,8 @@ def draw(machine: Machine, overlay: Overlay = NOTHING) -> Picture:
     top, y = stacked(drawing.head(width), MARGIN, MARGIN)
     parts += top
     y += GAP
+    if overlay.holders and len(overlay.holders) <= _MOST_AT_TOP:
+        body.insert(0, drawing.holders(width))
     for box in body:
         parts.append(box.at(MARGIN, y))
         y += box.height + GAP * 1.5
@@ -93,10 +109,19 @@ class _Drawing:
             style = {"plain": "text", "good": "text strong good", "bad": "text strong alarm"}[fact.tone]
             for line in folded_to(printable(fact.text), min(width, _WIDEST_LINE), style):
                 yield line, style
+
+    def holders(self, width: float) -> Box:
+        """Who holds what, each beside its mark."""
+        rows = []
         for holder in self.overlay.holders:
             has = f": {', '.join(holder.has)}" if holder.has else ""
-            for line in folded_to(printable(f"{holder.mark}  {holder.name}{has}"), min(width, _WIDEST_LINE)):
-                yield line, "text"
+            text = fitted(printable(f"{holder.name}{has}"), width - 30)
+            mark = Label(11, 10.4, holder.mark, "cell strong", "middle")
+            swatch = Box(22, 14, f"cpu taken c{colour(self.overlay, holder.mark)}", (mark,))
+            tip = printable(f"{holder.name}{has}")
+            rows.append(Box(28 + label_width(text), 14, "rows", (swatch, Label(28, 11, text)), tip))
+        placed, wide, bottom = shelves(rows, width)
+        return Box(wide, bottom, "rows", tuple(placed))
 
     def body(self) -> Iterator[Box]:
         """The NUMA nodes by socket, then those with nothing but memory, then what is of none."""
@@ -228,6 +253,8 @@ class _Drawing:
         offline = [self.cells.cell(cpu, offline=True) for cpu in self.machine.offline_cpus]
         if offline:
             yield titled([("offline CPUs", "text strong")], offline, "apart", within=width)
+        if len(self.overlay.holders) > _MOST_AT_TOP:
+            yield self.holders(width)
         legend = list(self._legend())
         if legend:
             placed, wide, bottom = shelves(legend, width)
@@ -243,15 +270,11 @@ class _Drawing:
     def _legend(self) -> Iterator[Box]:
         """What the marks mean that are in the picture."""
         states = set(self.overlay.cpus.values())
-        taken = set(self.overlay.cpu_holders.values()) | {
-            mark for marks in self.overlay.device_holders.values() for mark in marks
-        }
         rows = (
             ("core", "a CPU; the siblings of a core share a box", True),
             ("cpu reserved", "reserved for the system", "reserved" in states),
             ("cpu free", "free: a container can have it exclusively", "free" in states),
             ("cpu shared", "only ever shared by containers", "shared" in states),
-            ("cpu taken c0", "taken by the container of that letter", bool(taken)),
             ("cpu isolated", "isolated from the scheduler", bool(self.machine.isolated_cpus)),
             ("cpu offline", "offline", bool(self.machine.offline_cpus)),
             ("gpu", "GPU", bool(self.machine.gpus)),
