@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import tempfile
 import time
 import zipfile
@@ -31,6 +32,7 @@ main({pythons!r}, {machine!r}, {version!r}, {build!r})
 _OLDEST = 315532800
 """1980-01-01, the first date that a zip file can hold."""
 Python = tuple[int, int]
+_MAN_PAGE = re.compile(r"^[^/]+\.data/data/share/man/")
 
 
 def made(dist: Path, machine: str = USUAL, pythons: tuple[Python, ...] = PYTHONS) -> Path:
@@ -63,10 +65,10 @@ def pack(wheels: dict[Python, list[Path]], machine: str) -> bytes:
 
 
 def _manifest(wheel: Path) -> str:
-    """The wheel's name and its files with their sizes, as numalign_pyz.unpack reads them. Raises ValueError where the
-    wheel has files that an installer would put elsewhere."""
+    """The wheel's name and its files with their sizes, as numalign_pyz.unpack reads them; its man pages stay packed.
+    Raises ValueError where the wheel has other files that an installer would put elsewhere."""
     with zipfile.ZipFile(wheel) as archive:
-        infos = [info for info in archive.infolist() if not info.is_dir()]
+        infos = [info for info in archive.infolist() if not info.is_dir() and not _MAN_PAGE.search(info.filename)]
     for info in infos:
         if ".data/" in info.filename or "\n" in info.filename or {"", "..", "."} & set(info.filename.split("/")):
             raise ValueError(f"{wheel.name}: {info.filename} cannot be unpacked as it is")
