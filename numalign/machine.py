@@ -45,6 +45,8 @@ __all__ = [
 API_VERSION = "numalign/v1"
 LinkType = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
 NumaId = Annotated[int, msgspec.Meta(ge=0, lt=MAX_CPUS)]
+Amount = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+"""Bytes or pages, as many as the kernel can count."""
 
 _WORDS = {"cpus": "CPUs", "nics": "NICs"}
 
@@ -86,16 +88,16 @@ class L3Cache(_Model, frozen=True, kw_only=True):
 
     id: int
     cpus: CpuSet
-    size_bytes: int | None
+    size_bytes: Amount | None
     kernel_id: int | None
 
 
 class Hugepages(_Model, frozen=True, kw_only=True):
     """A NUMA node's pool of huge pages of one size (bytes); `total` and `free` count pages."""
 
-    size: int
-    total: int | None
-    free: int | None
+    size: Amount
+    total: Amount | None
+    free: Amount | None
 
 
 class NumaNode(_Model, frozen=True, kw_only=True):
@@ -103,7 +105,7 @@ class NumaNode(_Model, frozen=True, kw_only=True):
 
     id: NumaId
     cpus: CpuSet
-    memory_bytes: int | None
+    memory_bytes: Amount | None
     hugepages: tuple[Hugepages, ...]
     distances: dict[int, int]
 
@@ -122,7 +124,7 @@ class MigDevice(_Model, frozen=True, kw_only=True):
 
     uuid: str | None
     name: str | None
-    memory_bytes: int | None
+    memory_bytes: Amount | None
     gpu_instance: int | None
     compute_instance: int | None
 
@@ -154,7 +156,7 @@ class Gpu(_Model, frozen=True, kw_only=True):
     uuid: str | None
     minor: int | None
     driver: str | None
-    memory_bytes: int | None
+    memory_bytes: Amount | None
     pcie: PcieLink
     iommu_group: int | None
     mig_enabled: bool | None
@@ -260,7 +262,7 @@ class Machine(_Model, frozen=True, kw_only=True):
     kernel: str | None
     kernel_command_line: str | None
     cpu_model: str | None
-    memory_bytes: int | None
+    memory_bytes: Amount | None
     online_cpus: CpuSet
     offline_cpus: CpuSet
     possible_cpus: CpuSet | None
@@ -331,6 +333,7 @@ def contradiction(machine: Machine) -> str | None:
             for what, wrong in (
                 ("it has no online CPUs", not online),
                 ("the cores are not a division of the online CPUs", not _divide(machine.cores, online)),
+                ("an L3 cache has no CPUs", not all(cache.cpus for cache in machine.l3_caches)),
                 ("the NUMA nodes share CPUs, or have some that are not online", not _fit(machine.numa_nodes, online)),
                 ("two NUMA nodes have one id", len({node.id for node in machine.numa_nodes}) < len(machine.numa_nodes)),
                 ("two devices have one address", len(devices) < len(machine.devices())),

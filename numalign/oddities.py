@@ -14,9 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from numalign.compare import Difference, Kind, differences
-from numalign.cpuset import CpuSet
 from numalign.machine import Gpu, Machine, Nic
-from numalign.words import count, short_cpu_model, short_model, size
+from numalign.words import count, short_cpu_model, short_model, size, sockets_words
 
 __all__ = ["Oddity", "layout_name", "oddities", "threads"]
 
@@ -166,9 +165,9 @@ def _cpu_model(case: _Case, found: Sequence[Difference]) -> Iterator[Oddity]:
 def _offline(case: _Case, found: Sequence[Difference]) -> Iterator[Oddity]:
     if found and not case.smt:
         offline = case.machine.offline_cpus - case.usual.offline_cpus
-        sockets = CpuSet(each.id for each in case.usual.sockets if each.cpus <= offline)
+        sockets = [each.id for each in case.usual.sockets if each.cpus <= offline]
         if sockets:
-            yield Oddity(f"{'sockets' if len(sockets) > 1 else 'socket'} {sockets} offline", (f"CPUs {offline}",))
+            yield Oddity(f"{sockets_words(sockets)} offline", (f"CPUs {offline}",))
         else:
             yield Oddity(f"{count(len(offline), 'CPU')} offline", (str(offline),))
 

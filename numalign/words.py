@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from numalign.cpuset import CpuSet
+from numalign.cpuset import MAX_CPUS, CpuSet
 from numalign.machine import Machine, Nic, PcieLink
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "short_cpu_model",
     "short_model",
     "size",
+    "sockets_words",
 ]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -74,6 +75,17 @@ def numa_nodes(ids: Iterable[int]) -> str:
     """`NUMA node 0`, `NUMA nodes 0,2-3`."""
     listed = CpuSet(ids)
     return f"NUMA node{'s' if len(listed) > 1 else ''} {listed}"
+
+
+def sockets_words(ids: Iterable[int]) -> str:
+    """`socket 0`, `sockets 0-3`; the kernel's ids can be any numbers where the firmware numbers no sockets.
+
+    >>> sockets_words([0]), sockets_words([0, 1, 3]), sockets_words([-1, 2**40])
+    ('socket 0', 'sockets 0-1,3', 'sockets -1, 1099511627776')
+    """
+    listed = sorted(ids)
+    short = listed and listed[0] >= 0 and listed[-1] < MAX_CPUS
+    return f"socket{'s' if len(listed) > 1 else ''} {CpuSet(listed) if short else ', '.join(map(str, listed))}"
 
 
 def pcie_words(link: PcieLink) -> str:

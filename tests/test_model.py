@@ -56,6 +56,7 @@ def test_a_wrong_document_is_refused_with_its_place(
         ({"gpus": "twice"}, "one address"),
         ({"nics": []}, "near a NIC that is not there"),
         ({"numaNodes": "twice"}, "share CPUs"),
+        ({"l3Caches": [{"id": 0, "cpus": "", "sizeBytes": None, "kernelId": None}]}, "no CPUs"),
     ],
 )
 def test_a_document_that_contradicts_itself_is_told_from_one_that_does_not(

@@ -212,4 +212,7 @@ def _nohz_full(host: Host) -> CpuSet:
 
 def _size(text: str) -> int:
     """A cache size such as `32768K`, in bytes."""
-    return whole_number(text[:-1]) * 1024 if text.endswith("K") else whole_number(text)
+    number = whole_number(text[:-1]) * 1024 if text.endswith("K") else whole_number(text)
+    if number not in range(1 << 60):
+        raise ValueError(f"{text} is no size of a cache")
+    return number

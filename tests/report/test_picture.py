@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -205,3 +206,17 @@ def test_a_picture_is_written_whole_or_not_at_all(run: Run, tree: Tree, tmp_path
     done = run("inspect", "-o", "html", "--out", "node.html", "--root", tree("laptop"))
     assert (done.returncode, done.stdout) == (0, "")
     assert (tmp_path / "node.html").read_text().endswith("</html>\n")
+
+
+def test_numbers_beyond_all_machines_are_drawn_or_refused(run: Run, tree: Tree, tmp_path: Path) -> None:
+    machine = json.loads(run("inspect", "-o", "json", "--root", tree("smt-part-off")).stdout)
+    sockets = [{**socket, "id": (1 << 62) - number} for number, socket in enumerate(machine["sockets"])]
+    (tmp_path / "odd.json").write_text(json.dumps({**machine, "sockets": sockets}))
+    done = run("inspect", "-o", "svg", "--machine", "odd.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert str(1 << 62) in done.stdout
+    caches = [{**cache, "sizeBytes": 10**400} for cache in machine["l3Caches"]]
+    (tmp_path / "huge.json").write_text(json.dumps({**machine, "l3Caches": caches}))
+    done = run("inspect", "-o", "svg", "--machine", "huge.json")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "l3Caches[0].sizeBytes" in done.stderr

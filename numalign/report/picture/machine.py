@@ -27,7 +27,7 @@ from numalign.report.picture.shapes import (
     stacked,
     titled,
 )
-from numalign.words import count, headline, printable, size
+from numalign.words import count, headline, printable, size, sockets_words
 
 __all__ = ["MARGIN", "Picture", "draw"]
 
@@ -218,7 +218,7 @@ class _Drawing:
         sockets = [socket.id for socket in self.machine.sockets if socket.cpus & node.cpus]
         title = place.title
         if sockets and not framed and len(self.machine.sockets) > 1:
-            title += f" · socket{'s' if len(sockets) > 1 else ''} {CpuSet(sockets)}"
+            title += f" · {sockets_words(sockets)}"
         if node.memory_bytes is not None:
             title += f" · {size(node.memory_bytes)}"
         yield from folded_to(title, within, "title")
