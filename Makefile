@@ -44,10 +44,12 @@ bench: $(INSTALLED)  ## whole processes beside lstopo and bare Python, pods admi
 build: $(INSTALLED)  ## wheel, sdist, numalign.pyz and its SBOM in dist/
 	$(BIN)/python -m release dist
 
+LOCKED := .venv/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header --no-annotate \
+  --no-emit-index-url --upgrade
 lock: $(INSTALLED)  ## requirements.lock anew: what the image and numalign.pyz are made of
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header --no-annotate \
-	  --no-emit-index-url --upgrade pyproject.toml --output-file requirements.lock
+	$(LOCKED) pyproject.toml --output-file requirements.lock
+	sed -n 's/^requires = \["\(hatchling.*\)"\]/\1/p' pyproject.toml | $(LOCKED) - --output-file requirements-build.lock
 
 templates: $(INSTALLED)  ## the templates as Python, after a change in templates/
 	$(BIN)/python -m numalign.render.precompile

@@ -164,7 +164,8 @@ def test_the_steps_of_the_image_give_a_command_that_works(tmp_path: Path) -> Non
                 else:
                     shutil.copy(CHECKOUT / file, place)
         elif name == "RUN":
-            line = value.replace("/opt/numalign", str(target)).replace("python -m venv", f"{sys.executable} -m venv")
+            line = value.replace("/opt/", f"{target.parent}/")
+            line = line.replace("python -m venv", f"{sys.executable} -m venv") if line.startswith("python ") else line
             subprocess.run(["/bin/sh", "-ec", line], check=True, cwd=source, env=environment)
     allowed = {line[1:] for line in (CHECKOUT / ".containerignore").read_text().splitlines() if line[0] == "!"}
     assert allowed == {file for name, value in build if name == "COPY" for file in value.split()[:-1]}

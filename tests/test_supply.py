@@ -53,6 +53,17 @@ def test_the_lock_pins_what_pyproject_asks_for_with_hashes_and_names_no_host() -
             assert wanted.specifier.contains(pins[canonicalize_name(wanted.name)].version), wanted
 
 
+def test_what_builds_the_wheel_of_the_image_is_pinned_too() -> None:
+    text = (CHECKOUT / "requirements-build.lock").read_text()
+    pins = {canonicalize_name(line.requirement.name): line for line in locked(text)}
+    assert [name for name, line in pins.items() if not line.sums] == []
+    assert "/" not in text
+    for wanted in map(
+        Requirement, tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["build-system"]["requires"]
+    ):
+        assert wanted.specifier.contains(pins[canonicalize_name(wanted.name)].version), wanted
+
+
 def test_the_pyz_holds_what_the_lock_pins(listed: dict[str, Any]) -> None:
     pinned = {digest for line in locked(LOCK.read_text()) for digest in line.sums}
     others = {name: digest for name, digest in sums_listed(listed).items() if not name.startswith("numalign-")}
