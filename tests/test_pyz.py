@@ -134,13 +134,14 @@ def test_nvml_and_the_pod_resources_api_are_asked(packed: Packed, testnode: Make
     assert [gpu["uuid"] for gpu in seen["gpus"]] == list(GPUS)
 
 
-@pytest.mark.parametrize("python", OLDER, ids=shown)
-def test_an_older_python_is_told(python: str, packed: Packed) -> None:
-    done = packed("--version", python=python)
+@pytest.mark.skipif(not OLDER, reason="no Python before 3.10 is on the PATH; the next test says what it would be told")
+def test_an_older_python_is_told(packed: Packed) -> None:
     newest = "{}.{}".format(*PYTHONS[-1])
-    assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith(f"numalign.pyz: it needs Python 3.10 to {newest}, and this is Python 3.")
-    assert done.stderr.count("\n") == 1
+    for python in OLDER:
+        done = packed("--version", python=python)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr.startswith(f"numalign.pyz: it needs Python 3.10 to {newest}, and this is Python 3.")
+        assert done.stderr.count("\n") == 1
 
 
 def test_a_python_that_does_not_fit_is_told(tmp_path: Path) -> None:
