@@ -97,9 +97,14 @@ def test_the_same_host_gives_the_same_archive_on_standard_output_too(
 
 
 def test_this_host_gives_the_same_archive_twice(run: Run, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        run("snapshot", tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    """Two in a row of a few: processes come and go on a host that other tests use as well."""
+    archives: list[bytes] = []
+    for _ in range(5):
+        run("snapshot", tmp_path / "a")
+        archives.append((tmp_path / "a").read_bytes())
+        if archives[-2:-1] == archives[-1:]:
+            return
+    pytest.fail("five snapshots of a host, and no two in a row are the same")
 
 
 def with_kubelet(tree: Callable[[str], Path], root: Path) -> Path:
